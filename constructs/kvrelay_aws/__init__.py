@@ -1,0 +1,1 @@
+"""CDK constructs: each builds one piece of the AWS side."""

@@ -1,0 +1,1 @@
+"""cdk8s charts: each holds the Kubernetes objects of one piece."""

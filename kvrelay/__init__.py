@@ -1,0 +1,1 @@
+"""kvrelay: one language model on Amazon EKS, prefill and decode on separate GPU nodes."""

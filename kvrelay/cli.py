@@ -1,0 +1,64 @@
+"""The kvrelay command line: finds each command where it lives, turns errors into a line and an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from kvrelay.errors import UserError
+
+# Each command lives beside what it commands and is imported only when named, so that starting stays quick.
+COMMANDS = {
+    "check": "kvrelay.rules.command:check",
+    "data": "kvrelay.data.command:data",
+    "local": "kvrelay.local.command:local",
+    "plan": "kvrelay.planner.command:plan",
+    "render": "kvrelay.serve_app.command:render",
+    "schema": "kvrelay.settings.command:schema",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def __init__(self, *, lazy_commands: dict[str, str], **attributes: object) -> None:
+        super().__init__(**attributes)  # type: ignore[arg-type]
+        self.lazy_commands = lazy_commands
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(self.lazy_commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy_commands:
+            return None
+        module, _, attribute = self.lazy_commands[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+
+@click.command(
+    cls=LazyGroup, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(package_name="kvrelay")
+def cli() -> None:
+    """Serve one language model on Amazon EKS, prefill and decode on separate GPU nodes.
+
+    Exit codes: 0 all is well; 1 a check found something; 2 wrong input; 130 interrupted.
+    """
+
+
+def main() -> None:
+    """Runs the command line; the only place where an error becomes text on stderr and an exit code."""
+    try:
+        sys.exit(cli.main(standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except UserError as error:
+        click.echo(str(error), err=True)
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        sys.exit(130)

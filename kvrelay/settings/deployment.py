@@ -1,0 +1,374 @@
+"""deployment.yaml as typed, validated objects; the defaults are the reference deployment."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+from kvrelay.settings.faults import SettingError, Shape
+
+Name = Annotated[
+    str,
+    Shape(
+        r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?", "1 to 30 lower-case letters, digits and dashes, a letter first"
+    ),
+]
+Account = Annotated[str, Shape(r"\d{12}", "the 12 digits of an AWS account, in quotes")]
+Region = Annotated[str, Shape(r"[a-z]{2}(-[a-z]+)+-\d", "an AWS region such as us-east-2")]
+Zone = Annotated[str, Shape(r"[a-z]{2}(-[a-z]+)+-\d[a-z]", "an Availability Zone such as us-east-2a")]
+GroupName = Annotated[
+    str,
+    Shape(
+        r"[a-z]([a-z0-9-]{0,18}[a-z0-9])?", "1 to 20 lower-case letters, digits and dashes, a letter first"
+    ),
+]
+Namespace = Annotated[
+    str, Shape(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "1 to 63 lower-case letters, digits and dashes")
+]
+# KubeRay allows 47 characters of a RayService's name and wants it to start with a letter (DNS-1035).
+ServiceName = Annotated[
+    str,
+    Shape(
+        r"[a-z]([a-z0-9-]{0,45}[a-z0-9])?", "1 to 47 lower-case letters, digits and dashes, a letter first"
+    ),
+]
+PrincipalArn = Annotated[
+    str,
+    Shape(
+        r"arn:aws[a-z-]*:iam::\d{12}:(role|user)/[\w+=,.@/-]+",
+        "an IAM role or user such as arn:aws:iam::123456789012:role/admin",
+    ),
+]
+ReservationId = Annotated[
+    str, Shape(r"cr-[0-9a-f]{17}", "a capacity reservation such as cr-0123456789abcdef0")
+]
+Bucket = Annotated[str, Shape(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "an S3 bucket's name")]
+Prefix = Annotated[
+    str,
+    Shape(
+        r"[\w.!*'()-]+(/[\w.!*'()-]+)*",
+        "a folder in the bucket without slashes around it, such as models/qwen3.5-9b",
+    ),
+]
+Image = Annotated[
+    str,
+    Shape(
+        r"[\w.-]+(:\d+)?(/[\w.-]+)+(:[\w.-]+|@sha256:[0-9a-f]{64})",
+        "registry/repository with a :tag or @sha256:digest",
+    ),
+]
+RuleNumber = Annotated[str, Shape(r"[A-Z]{2}\d{3}", "a rule's number such as KV003")]
+RetentionDays = Literal[1, 3, 7, 14, 30, 60, 90, 180, 365]
+
+
+class Settings(BaseModel):
+    """What all parts of deployment.yaml share: unknown keys are errors, nothing changes after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Role(StrEnum):
+    """The two phases of serving: prefill reads the prompt, decode writes the answer."""
+
+    PREFILL = "prefill"
+    DECODE = "decode"
+
+
+class InterfaceEndpoint(StrEnum):
+    """An AWS service reached privately, for an hourly price in each zone (kvrelay/data/prices.yaml)."""
+
+    ECR_API = "ecr-api"
+    ECR_DOCKER = "ecr-docker"
+    STS = "sts"
+    EC2 = "ec2"
+    EKS = "eks"
+    EKS_AUTH = "eks-auth"
+    LOGS = "logs"
+    SECRETS_MANAGER = "secrets-manager"
+
+
+class Network(Settings):
+    """The VPC: one public and one private subnet in each zone."""
+
+    cidr: str = "10.0.0.0/16"
+    """The VPC's IPv4 range, /16 to /22 (each pod takes an address of its subnet)."""
+    nat_gateways: Literal["one", "one-per-zone"] = "one"
+    """`one` is cheaper; `one-per-zone` survives the loss of a zone."""
+    interface_endpoints: tuple[InterfaceEndpoint, ...] = ()
+    """AWS services to reach without the NAT gateway. Each costs by the hour and zone."""
+    flow_log_retention_days: RetentionDays = 30
+
+    @field_validator("cidr")
+    @classmethod
+    def _usable_range(cls, cidr: str) -> str:
+        try:
+            network = ipaddress.IPv4Network(cidr)
+        except ValueError:
+            raise ValueError("is not an IPv4 range; write one such as 10.0.0.0/16") from None
+        if not network.is_private:
+            raise ValueError(
+                "is a public range; use one of 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10"
+            )
+        if network.prefixlen < 16:
+            raise ValueError("is larger than a VPC may be; use /16 to /22")
+        if network.prefixlen > 22:
+            raise ValueError("is too small for the nodes and pods it must hold; use /16 to /22")
+        if network.overlaps(ipaddress.IPv4Network("172.17.0.0/16")):
+            raise ValueError(
+                "overlaps 172.17.0.0/16, which the nodes' container runtime uses; use another range"
+            )
+        return cidr
+
+
+class Cluster(Settings):
+    """The EKS control plane and who may reach it."""
+
+    kubernetes_version: Literal["1.36"] = "1.36"
+    """The version that this release is tested with."""
+    public_access_cidrs: tuple[str, ...] = ()
+    """IPv4 ranges that reach the public API endpoint. Empty: the API answers inside the VPC only."""
+    admins: tuple[PrincipalArn, ...] = ()
+    """IAM roles or users that get cluster-admin, beside the role that deploys."""
+    log_retention_days: RetentionDays = 30
+
+    @field_validator("public_access_cidrs")
+    @classmethod
+    def _readable_ranges(cls, cidrs: tuple[str, ...]) -> tuple[str, ...]:
+        for index, cidr in enumerate(cidrs):
+            try:
+                network = ipaddress.IPv4Network(cidr)
+            except ValueError:
+                raise SettingError(
+                    (index,), cidr, "is not an IPv4 range; write one such as 203.0.113.7/32"
+                ) from None
+            if network.is_private:
+                raise SettingError(
+                    (index,), cidr, "is a private range, which reaches the private endpoint anyway; remove it"
+                )
+        return cidrs
+
+    @field_validator("admins")
+    @classmethod
+    def _named_once(cls, admins: tuple[str, ...]) -> tuple[str, ...]:
+        for index, arn in enumerate(admins):
+            if arn in admins[:index]:
+                raise SettingError((index,), arn, "is named twice; name it once")
+        return admins
+
+
+class SystemNodes(Settings):
+    """CPU nodes for the KubeRay operator, the Ray head and the cluster's own pods."""
+
+    instance_type: str = "m7i.xlarge"
+    count: Annotated[int, Field(ge=1, le=20)] = 1
+    root_volume_gib: Annotated[int, Field(ge=20, le=16384)] = 50
+
+
+class OnDemand(Settings):
+    """Pay by the second, available when the zone has room."""
+
+    type: Literal["on-demand"] = "on-demand"
+
+
+class Spot(Settings):
+    """Cheaper, and taken back with two minutes' notice."""
+
+    type: Literal["spot"]
+
+
+class Reservation(Settings):
+    """An On-Demand Capacity Reservation with targeted matching."""
+
+    type: Literal["reservation"]
+    reservation_id: ReservationId
+
+
+class CapacityBlock(Settings):
+    """A Capacity Block for ML: GPUs bought ahead for a span of time."""
+
+    type: Literal["capacity-block"]
+    reservation_id: ReservationId
+
+
+Capacity = Annotated[OnDemand | Spot | Reservation | CapacityBlock, Field(discriminator="type")]
+
+
+class GpuNodeGroup(Settings):
+    """One EKS node group of GPU nodes with EFA."""
+
+    name: GroupName = "gpu"
+    roles: Annotated[tuple[Role, ...], Field(min_length=1, max_length=2)] = (Role.PREFILL, Role.DECODE)
+    """Which engines run here."""
+    instance_type: str = "g6.8xlarge"
+    count: Annotated[int, Field(ge=1, le=1000)] = 2
+    """Nodes that run."""
+    max_count: Annotated[int | None, Field(ge=1, le=1000)] = None
+    """The most nodes an upgrade or autoscaling may reach; `count` when left out."""
+    capacity: Capacity = OnDemand()
+    root_volume_gib: Annotated[int, Field(ge=100, le=16384)] = 200
+    """The container image alone unpacks to tens of gigabytes."""
+
+    @model_validator(mode="after")
+    def _counts_in_order(self) -> Self:
+        if self.max_count is not None and self.max_count < self.count:
+            raise SettingError(("max_count",), self.max_count, f"is less than count {self.count}; raise it")
+        if len(set(self.roles)) != len(self.roles):
+            raise SettingError(("roles",), None, f"names {self.roles[0]} twice; name each role once")
+        return self
+
+    @property
+    def largest_count(self) -> int:
+        """The most nodes this group may have."""
+        return self.max_count or self.count
+
+
+class GpuNodes(Settings):
+    """The GPU nodes. EFA traffic stays within one zone, so all groups share it."""
+
+    zone: Zone = "us-east-2a"
+    placement_group: bool = False
+    """Put the nodes close together (cluster placement). Not with a capacity reservation made without one."""
+    groups: Annotated[tuple[GpuNodeGroup, ...], Field(min_length=1, max_length=2)] = (GpuNodeGroup(),)
+
+    @model_validator(mode="after")
+    def _each_role_has_one_group(self) -> Self:
+        names = [group.name for group in self.groups]
+        if len(set(names)) != len(names):
+            raise SettingError(
+                ("groups", 1, "name"), names[1], "is the first group's name too; give each its own"
+            )
+        for role in Role:
+            holders = [group.name for group in self.groups if role in group.roles]
+            if len(holders) != 1:
+                found = f"in {len(holders)} groups ({', '.join(holders)})" if holders else "in no group"
+                raise SettingError(
+                    ("groups",), None, f"the role {role} is {found}; name it in exactly one group's roles"
+                )
+        return self
+
+    def group_for(self, role: Role) -> GpuNodeGroup:
+        """The node group whose nodes run `role`."""
+        return next(group for group in self.groups if role in group.roles)
+
+
+class HuggingFaceWeights(Settings):
+    """Weights from the Hugging Face hub, by the model id that the serve config names."""
+
+    source: Literal["hugging-face"] = "hugging-face"
+    token_secret_name: Annotated[str | None, StringConstraints(min_length=1, max_length=512)] = None
+    """An AWS Secrets Manager secret that holds the token of a gated model. Synth never reads it."""
+
+
+class S3Weights(Settings):
+    """Weights from a bucket of yours, copied once to each node's NVMe."""
+
+    source: Literal["s3"]
+    bucket: Bucket
+    prefix: Prefix
+    """Folder in the bucket, without slashes around it."""
+
+
+Weights = Annotated[HuggingFaceWeights | S3Weights, Field(discriminator="source")]
+
+
+class Serving(Settings):
+    """What is served, and how its pods run."""
+
+    serve_config: str = "serve_configs/qwen3.5-9b.yaml"
+    """A Ray Serve config; a relative path counts from the deployment file."""
+    namespace: Namespace = "inference"
+    service_name: ServiceName = "ray-llm"
+    image: Image = "public.ecr.aws/deep-learning-containers/ray:serve-llm-cuda-v1.0"
+    """AWS's Ray LLM container, or your own on top of it; with a tag or digest."""
+    security_profile: Literal["privileged", "ipc-lock"] = "privileged"
+    """`privileged`: what AWS needed to register CUDA memory with EFA. `ipc-lock`: narrower, try it first."""
+    weights: Weights = HuggingFaceWeights()
+    upgrade: Literal["in-place", "surge"] = "in-place"
+    """`surge` builds the new Ray cluster beside the old one: set max_count to twice count."""
+
+    @field_validator("image")
+    @classmethod
+    def _pinned(cls, image: str) -> str:
+        if image.endswith(":latest"):
+            raise ValueError(
+                "uses the tag latest, which changes under a running service; name a version or digest"
+            )
+        return image
+
+    @field_validator("namespace")
+    @classmethod
+    def _not_a_system_namespace(cls, namespace: str) -> str:
+        if namespace == "default" or namespace.startswith("kube-"):
+            raise ValueError("belongs to Kubernetes; choose a namespace of your own, such as inference")
+        return namespace
+
+
+class Deployment(Settings):
+    """One deployment: where it runs, on which nodes, what it serves."""
+
+    name: Name = "kvrelay"
+    """Names the stacks, the cluster and its tags: at most 30 lower-case letters, digits and dashes."""
+    account: Account | None = None
+    """The only AWS account this may be deployed to; any when left out. Quote it: it is text."""
+    region: Region = "us-east-2"
+    zones: Annotated[tuple[Zone, ...], Field(min_length=2, max_length=6)] = ("us-east-2a", "us-east-2b")
+    """EKS needs two at least. Named here, so that synth asks AWS nothing and nodes never move by surprise."""
+    network: Network = Network()
+    cluster: Cluster = Cluster()
+    system_nodes: SystemNodes = SystemNodes()
+    gpu_nodes: GpuNodes = GpuNodes()
+    serving: Serving = Serving()
+    tags: dict[
+        Annotated[str, StringConstraints(min_length=1, max_length=128)],
+        Annotated[str, StringConstraints(max_length=256)],
+    ] = {}
+    """Tags on every resource."""
+    acknowledge: dict[RuleNumber, str] = {}
+    """Rules whose findings you accept: rule number to the reason why."""
+
+    @field_validator("tags")
+    @classmethod
+    def _taggable(cls, tags: dict[str, str]) -> dict[str, str]:
+        for key, value in tags.items():
+            if key.lower().startswith("aws:"):
+                raise SettingError(
+                    (key,), value, "has a key that begins with aws:, which belongs to AWS; rename it"
+                )
+            if not re.fullmatch(r"[\w .:/=+@-]*", key + value):
+                raise SettingError(
+                    (key,), value, "may hold letters, digits, spaces and _ . : / = + - @ only; rewrite it"
+                )
+        return tags
+
+    @field_validator("acknowledge")
+    @classmethod
+    def _with_a_reason(cls, acknowledge: dict[str, str]) -> dict[str, str]:
+        for rule, reason in acknowledge.items():
+            if len(reason.split()) < 2:
+                raise SettingError(
+                    (rule,), reason, "is no reason; write in a few words why you accept this finding"
+                )
+        return acknowledge
+
+    @model_validator(mode="after")
+    def _zones_belong_together(self) -> Self:
+        for index, zone in enumerate(self.zones):
+            if zone[:-1] != self.region:
+                raise SettingError(
+                    ("zones", index), zone, f"is not in the region {self.region}; name zones of that region"
+                )
+            if zone in self.zones[:index]:
+                raise SettingError(
+                    ("zones", index), zone, "is named twice; name two different zones at least"
+                )
+        if self.gpu_nodes.zone not in self.zones:
+            raise SettingError(
+                ("gpu_nodes", "zone"),
+                self.gpu_nodes.zone,
+                f"is not among zones ({', '.join(self.zones)}); add it there",
+            )
+        return self
