@@ -1,0 +1,40 @@
+"""The CDK app: reads the deployment and makes its stacks."""
+
+import sys
+from pathlib import Path
+
+import aws_cdk as cdk
+
+from kvrelay.errors import UserError
+from kvrelay.settings import DeploymentFile, read_deployment
+from kvrelay.settings.scheduling import DEPLOYMENT_TAG
+from stacks.cluster import ClusterStack
+from stacks.network import NetworkStack
+from stacks.serving import ServingStack
+
+
+def build(app: cdk.App, source: DeploymentFile) -> None:
+    """Adds the deployment's three stacks to `app`."""
+    deployment = source.deployment
+    environment = cdk.Environment(account=deployment.account, region=deployment.region)
+
+    network = NetworkStack(app, "Network", deployment=deployment, env=environment)
+    cluster = ClusterStack(app, "Cluster", deployment=deployment, vpc=network.vpc, env=environment)
+    ServingStack(app, "Serving", source=source, cluster=cluster.cluster, env=environment)
+
+    for key, value in {DEPLOYMENT_TAG: deployment.name, **deployment.tags}.items():
+        cdk.Tags.of(app).add(key, value)
+
+
+def main() -> None:
+    """What `cdk` runs; `-c deployment=FILE` picks another file than deployment.yaml."""
+    app = cdk.App()
+    try:
+        build(app, read_deployment(Path(app.node.try_get_context("deployment") or "deployment.yaml")))
+    except UserError as error:
+        sys.exit(str(error))
+    app.synth()
+
+
+if __name__ == "__main__":
+    main()

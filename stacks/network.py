@@ -1,0 +1,31 @@
+"""The network: outlives clusters."""
+
+import aws_cdk as cdk
+from constructs import Construct
+from kvrelay_aws.vpc import DeploymentVpc
+
+from kvrelay.settings import Deployment
+from stacks.deployment_stack import DeploymentStack, joined
+
+
+class NetworkStack(DeploymentStack):
+    """One VPC with a public and a private subnet in each zone."""
+
+    def __init__(self, scope: Construct, id: str, *, deployment: Deployment, env: cdk.Environment) -> None:
+        super().__init__(
+            scope, id, deployment=deployment, description="kvrelay: VPC, subnets, NAT and endpoints", env=env
+        )
+        self.vpc = DeploymentVpc(
+            self,
+            "Vpc",
+            name=deployment.name,
+            network=deployment.network,
+            region=deployment.region,
+            zones=deployment.zones,
+        ).vpc
+        self.output("VpcId", self.vpc.vpc_id, "The VPC")
+        self.output(
+            "PrivateSubnetIds",
+            joined([subnet.subnet_id for subnet in self.vpc.private_subnets]),
+            "Private subnets, in the order of zones in deployment.yaml",
+        )

@@ -1,0 +1,36 @@
+"""Serving: what changes daily and deploys in a minute."""
+
+import aws_cdk as cdk
+from aws_cdk import aws_eks_v2 as eks
+from constructs import Construct
+
+from kvrelay.settings import DeploymentFile
+from stacks.deployment_stack import DeploymentStack
+
+
+class ServingStack(DeploymentStack):
+    """The Kubernetes objects of one served model."""
+
+    def __init__(
+        self, scope: Construct, id: str, *, source: DeploymentFile, cluster: eks.Cluster, env: cdk.Environment
+    ) -> None:
+        super().__init__(
+            scope,
+            id,
+            deployment=source.deployment,
+            description="kvrelay: device plugins, KubeRay operator and the Ray service",
+            env=env,
+        )
+        eks.KubernetesManifest(
+            self,
+            "Namespace",
+            cluster=cluster,
+            overwrite=True,
+            manifest=[
+                {
+                    "apiVersion": "v1",
+                    "kind": "Namespace",
+                    "metadata": {"name": source.deployment.serving.namespace},
+                }
+            ],
+        )
