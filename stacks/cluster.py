@@ -3,9 +3,9 @@
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
-from kvrelay_aws.eks_cluster import EksCluster
 
 from kvrelay.settings import Deployment
+from kvrelay_aws.eks_cluster import EksCluster
 from stacks.deployment_stack import DeploymentStack
 
 

@@ -2,9 +2,9 @@
 
 import aws_cdk as cdk
 from constructs import Construct
-from kvrelay_aws.vpc import DeploymentVpc
 
 from kvrelay.settings import Deployment
+from kvrelay_aws.vpc import DeploymentVpc
 from stacks.deployment_stack import DeploymentStack, joined
 
 

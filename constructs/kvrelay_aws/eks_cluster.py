@@ -6,9 +6,9 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_kms as kms
 from aws_cdk.lambda_layer_kubectl_v36 import KubectlV36Layer
 from constructs import Construct
-from kvrelay_aws.log_groups import log_group
 
 from kvrelay.settings import Cluster
+from kvrelay_aws.log_groups import log_group
 
 _KUBECTL_LAYERS = {"1.36": KubectlV36Layer}
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
-from kvrelay_aws.log_groups import log_group
 
 from kvrelay.settings import InterfaceEndpoint, Network
 from kvrelay.settings.addresses import SubnetPlan
+from kvrelay_aws.log_groups import log_group
 
 _SERVICES = {
     InterfaceEndpoint.ECR_API: ec2.InterfaceVpcEndpointAwsService.ECR,

