@@ -1,0 +1,94 @@
+"""Prices and versions: known where sourced, unknown elsewhere, and each with a date."""
+
+import re
+
+import pytest
+
+from kvrelay.data import (
+    UnknownNameError,
+    all_gpus,
+    container_versions,
+    gpu,
+    instance_types,
+    known_container_tags,
+    price,
+    price_date,
+    priced_regions,
+    service_prices,
+    versions,
+)
+
+
+def test_the_reference_nodes_have_prices() -> None:
+    assert price("g6.8xlarge", "us-east-2") == 2.0144
+    assert price("m7i.xlarge", "us-east-2") == 0.2016
+
+
+def test_an_unknown_price_is_none_not_a_guess() -> None:
+    assert price("g6.8xlarge", "eu-west-1") is None
+    assert price("g6.8xlarge", "mars-north-1") is None
+    assert price_date("mars-north-1") is None
+
+
+@pytest.mark.parametrize(
+    "region", ["us-east-1", "us-east-2", "us-west-2", "eu-central-1", "eu-west-1", "ap-northeast-1"]
+)
+def test_the_large_regions_are_priced_and_dated(region: str) -> None:
+    assert price("m7i.xlarge", region)
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", price_date(region) or "")
+
+
+def test_larger_sizes_of_a_family_never_cost_less() -> None:
+    for region in priced_regions():
+        for smaller, larger in (
+            ("g6.8xlarge", "g6.16xlarge"),
+            ("g6.12xlarge", "g6.48xlarge"),
+            ("m7i.large", "m7i.xlarge"),
+        ):
+            less, more = price(smaller, region), price(larger, region)
+            if less is not None and more is not None:
+                assert less < more, (region, smaller)
+
+
+def test_service_prices_that_are_the_same_everywhere_need_no_region() -> None:
+    here, elsewhere = service_prices("us-east-2"), service_prices("mars-north-1")
+    assert here.eks_cluster_hour == elsewhere.eks_cluster_hour == 0.10
+    assert here.nat_gateway_hour == 0.045
+    assert elsewhere.nat_gateway_hour is None
+
+
+def test_every_gpu_of_every_instance_type_is_described() -> None:
+    for each in instance_types():
+        if each.gpu:
+            assert gpu(each.gpu).gb_per_s > 0
+
+
+def test_fp8_is_twice_bf16_where_the_hardware_has_it() -> None:
+    for each in all_gpus():
+        if "fp8" in each.tflops:
+            assert each.tflops["fp8"] == pytest.approx(2 * each.tflops["bf16"], rel=0.02)
+
+
+def test_pinned_images_name_a_version() -> None:
+    pinned = versions()
+    for image in (pinned.container.image, pinned.kuberay_image, pinned.nvidia_device_plugin_image):
+        assert re.search(r":[\w.-]*\d[\w.-]*$", image), image
+        assert not image.endswith(":latest")
+
+
+def test_addons_are_built_for_the_pinned_kubernetes() -> None:
+    pinned = versions()
+    assert pinned.eks_addons["kube-proxy"].startswith(f"v{pinned.kubernetes}.")
+    assert all(re.fullmatch(r"v[\d.]+-eksbuild\.\d+", version) for version in pinned.eks_addons.values())
+
+
+def test_an_unknown_container_tag_names_the_known_ones() -> None:
+    assert container_versions(versions().container.tag) == versions().container
+    with pytest.raises(UnknownNameError, match=known_container_tags()[0]):
+        container_versions("serve-llm-cuda-v1.1")
+
+
+def test_the_cuda_container_default_of_the_settings_is_the_tested_one() -> None:
+    from kvrelay.settings import Deployment
+
+    assert Deployment().serving.image == versions().container.image
