@@ -7,7 +7,6 @@ import aws_cdk as cdk
 
 from kvrelay.errors import UserError
 from kvrelay.settings import DeploymentFile, read_deployment
-from kvrelay.settings.scheduling import DEPLOYMENT_TAG
 from stacks.cluster import ClusterStack
 from stacks.network import NetworkStack
 from stacks.serving import ServingStack
@@ -22,7 +21,7 @@ def build(app: cdk.App, source: DeploymentFile) -> None:
     cluster = ClusterStack(app, "Cluster", deployment=deployment, vpc=network.vpc, env=environment)
     ServingStack(app, "Serving", source=source, cluster=cluster.cluster, env=environment)
 
-    for key, value in {DEPLOYMENT_TAG: deployment.name, **deployment.tags}.items():
+    for key, value in deployment.all_tags.items():
         cdk.Tags.of(app).add(key, value)
 
 

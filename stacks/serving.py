@@ -12,7 +12,13 @@ class ServingStack(DeploymentStack):
     """The Kubernetes objects of one served model."""
 
     def __init__(
-        self, scope: Construct, id: str, *, source: DeploymentFile, cluster: eks.Cluster, env: cdk.Environment
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        source: DeploymentFile,
+        cluster: eks.ICluster,
+        env: cdk.Environment,
     ) -> None:
         super().__init__(
             scope,

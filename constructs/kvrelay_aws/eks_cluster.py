@@ -1,5 +1,7 @@
 """The EKS control plane: who may reach it, what it encrypts and logs, and how manifests get in."""
 
+from typing import cast
+
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
@@ -27,7 +29,7 @@ class EksCluster(Construct):
             removal_policy=cdk.RemovalPolicy.DESTROY,
             pending_window=cdk.Duration.days(7),
         )
-        self.cluster = eks.Cluster(
+        cluster = eks.Cluster(
             self,
             "Cluster",
             cluster_name=name,
@@ -50,6 +52,8 @@ class EksCluster(Construct):
                 private_subnets=vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS).subnets,
             ),
         )
+        # jsii's types of Cluster lack one optional property of ICluster; the object has it.
+        self.cluster = cast(eks.ICluster, cluster)
         self._log_group_first(name, settings)
         for arn in settings.admins:
             self._grant_admin(arn)
@@ -62,8 +66,7 @@ class EksCluster(Construct):
             name=f"/aws/eks/{name}/cluster",
             retention_days=settings.log_retention_days,
         )
-        resource = self.cluster.node.default_child or self.cluster.node.find_child("Resource")
-        resource.node.add_dependency(group)
+        self.cluster.node.find_child("Resource").node.add_dependency(group)
 
     def _grant_admin(self, arn: str) -> None:
         eks.AccessEntry(

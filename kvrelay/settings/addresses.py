@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+
+from kvrelay.data import instance_type
 
 # AWS keeps five addresses of each subnet. https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
 RESERVED_BY_AWS = 5
@@ -31,3 +34,28 @@ class SubnetPlan:
     def usable_private_addresses(self) -> int:
         """Addresses in one private subnet that nodes and pods can take."""
         return (1 << (32 - self.private_prefix_length)) - RESERVED_BY_AWS - KEPT_FOR_EKS
+
+
+# The VPC CNI keeps one interface's worth of addresses spare on each node (WARM_ENI_TARGET=1). A GPU node's few
+# pods fit on its first interface; a system node's may spill onto a second.
+# https://github.com/aws/amazon-vpc-cni-k8s/blob/master/docs/eni-and-ip-target.md
+_INTERFACES_OF_GPU_NODES = 2
+_INTERFACES_OF_SYSTEM_NODES = 3
+
+
+def addresses_needed(nodes: Iterable[tuple[str, int]]) -> int:
+    """The most addresses of one subnet that `(instance type, count)` nodes and their pods take."""
+    total = 0
+    for name, count in nodes:
+        kind = instance_type(name)
+        interfaces = _INTERFACES_OF_GPU_NODES if kind.gpu else _INTERFACES_OF_SYSTEM_NODES
+        total += count * min(interfaces, kind.max_interfaces) * kind.ipv4_per_interface
+    return total
+
+
+def wider_range(needed: int, zone_count: int) -> str:
+    """Which VPC range would do."""
+    for length in range(22, 15, -1):
+        if SubnetPlan.of(f"10.0.0.0/{length}", zone_count).usable_private_addresses >= needed:
+            return f"use a larger range, /{length} or wider"
+    return "use fewer nodes or fewer zones; no VPC range is wide enough"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
+from kvrelay.settings.addresses import SubnetPlan, addresses_needed, wider_range
 from kvrelay.settings.faults import SettingError, Shape
+from kvrelay.settings.instances import known_instance_type, smallest_with_efa
+from kvrelay.settings.scheduling import DEPLOYMENT_TAG
 
 Name = Annotated[
     str,
@@ -91,6 +95,12 @@ class InterfaceEndpoint(StrEnum):
     SECRETS_MANAGER = "secrets-manager"
 
 
+def _named_once(values: Sequence[str]) -> None:
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise SettingError((index,), str(value), "is named twice; name it once")
+
+
 class Network(Settings):
     """The VPC: one public and one private subnet in each zone."""
 
@@ -101,6 +111,12 @@ class Network(Settings):
     interface_endpoints: tuple[InterfaceEndpoint, ...] = ()
     """AWS services to reach without the NAT gateway. Each costs by the hour and zone."""
     flow_log_retention_days: RetentionDays = 30
+
+    @field_validator("interface_endpoints")
+    @classmethod
+    def _each_once(cls, endpoints: tuple[InterfaceEndpoint, ...]) -> tuple[InterfaceEndpoint, ...]:
+        _named_once(endpoints)
+        return endpoints
 
     @field_validator("cidr")
     @classmethod
@@ -153,10 +169,8 @@ class Cluster(Settings):
 
     @field_validator("admins")
     @classmethod
-    def _named_once(cls, admins: tuple[str, ...]) -> tuple[str, ...]:
-        for index, arn in enumerate(admins):
-            if arn in admins[:index]:
-                raise SettingError((index,), arn, "is named twice; name it once")
+    def _each_once(cls, admins: tuple[str, ...]) -> tuple[str, ...]:
+        _named_once(admins)
         return admins
 
 
@@ -166,6 +180,15 @@ class SystemNodes(Settings):
     instance_type: str = "m7i.xlarge"
     count: Annotated[int, Field(ge=1, le=20)] = 1
     root_volume_gib: Annotated[int, Field(ge=20, le=16384)] = 50
+
+    @field_validator("instance_type")
+    @classmethod
+    def _without_gpu(cls, name: str) -> str:
+        if known_instance_type(name).gpu:
+            raise ValueError(
+                "has GPUs that system pods would leave idle; use a type without, such as m7i.xlarge"
+            )
+        return name
 
 
 class OnDemand(Settings):
@@ -211,6 +234,16 @@ class GpuNodeGroup(Settings):
     capacity: Capacity = OnDemand()
     root_volume_gib: Annotated[int, Field(ge=100, le=16384)] = 200
     """The container image alone unpacks to tens of gigabytes."""
+
+    @field_validator("instance_type")
+    @classmethod
+    def _with_gpu_and_efa(cls, name: str) -> str:
+        kind = known_instance_type(name)
+        if not kind.gpu:
+            raise ValueError("has no GPU; use a GPU type with EFA such as g6.8xlarge")
+        if not kind.efa:
+            raise ValueError(f"has no EFA; {smallest_with_efa(kind)}")
+        return name
 
     @model_validator(mode="after")
     def _counts_in_order(self) -> Self:
@@ -372,3 +405,24 @@ class Deployment(Settings):
                 f"is not among zones ({', '.join(self.zones)}); add it there",
             )
         return self
+
+    @model_validator(mode="after")
+    def _addresses_suffice(self) -> Self:
+        plan = SubnetPlan.of(self.network.cidr, len(self.zones))
+        needed = addresses_needed(
+            [(self.system_nodes.instance_type, self.system_nodes.count + 1)]
+            + [(group.instance_type, group.largest_count) for group in self.gpu_nodes.groups]
+        )
+        if needed > plan.usable_private_addresses:
+            raise SettingError(
+                ("network", "cidr"),
+                self.network.cidr,
+                f"gives each private subnet {plan.usable_private_addresses} usable addresses; the nodes of "
+                f"{self.gpu_nodes.zone} and their pods may take {needed}; {wider_range(needed, len(self.zones))}",
+            )
+        return self
+
+    @property
+    def all_tags(self) -> dict[str, str]:
+        """The deployment's own tag and those of the file."""
+        return {DEPLOYMENT_TAG: self.name, **self.tags}

@@ -61,11 +61,7 @@ def fault_lines(error: ValidationError, model: type[BaseModel], document: Docume
 
 def fault_line(document: Document, path: YamlPath, found: object, problem: str) -> str:
     """The one line of a fault."""
-    shown = (
-        ""
-        if found is None or (isinstance(found, Mapping | Sequence) and not isinstance(found, str))
-        else _shown(found)
-    )
+    shown = _shown(found) if found is not None and _is_scalar(found) else ""
     where = f"{document.place(path)}: {path_text(path)}" if path else document.file
     return f"{where}: {shown}{problem}"
 
@@ -80,6 +76,8 @@ def _path_in(document: Document, location: Sequence[int | str]) -> YamlPath:
     path: list[Key] = []
     value = document.value
     for position, key in enumerate(location):
+        if key == "[key]":  # pydantic's mark for a fault in a key rather than its value
+            continue
         if isinstance(value, dict) and key not in value and position < len(location) - 1:
             continue
         path.append(key)
@@ -97,34 +95,64 @@ def _is_index(value: object, key: int | str) -> bool:
     return isinstance(value, list) and isinstance(key, int) and key < len(value)
 
 
+_NEEDED = {
+    "string_type": "one text is needed",
+    "int_type": "a whole number is needed",
+    "int_from_float": "a whole number is needed",
+    "int_parsing": "a whole number is needed",
+    "bool_type": "true or false is needed",
+    "tuple_type": "a list is needed, in [brackets] or with a dash before each entry",
+    "dict_type": "a mapping of keys to values is needed",
+    "model_type": "a mapping of settings is needed",
+    "model_attributes_type": "a mapping of settings is needed",
+}
+
+
 def _problem(detail: Any, model: type[BaseModel], path: YamlPath) -> str:
     kind, context, found = detail["type"], detail.get("ctx", {}), detail["input"]
+    choices = _choices(context)
     if kind == "value_error":
         return str(context["error"])
     if kind == "extra_forbidden":
         return f"is not a setting{_suggestion(model, path)}; remove it or correct its name"
     if kind == "missing":
         return "is missing; add it"
-    if kind in {"string_type", "literal_error", "enum"} and isinstance(found, bool | int | float):
-        return f"is read as a number or switch; write it in quotes{_expected(context)}"
+    if found is None:
+        return "is empty; write a value or leave the key out"
+    if isinstance(found, bool | int | float) and (kind == "string_type" or "'" in choices):
+        return f"is read as a number or switch; write it in quotes{choices}"
     if kind in {"literal_error", "enum", "union_tag_invalid"}:
-        return f"is not one of the choices{_expected(context)}"
+        return f"is not one of the choices{choices}"
     if kind == "union_tag_not_found":
-        return f"needs the key {context['discriminator'].strip(chr(39))!r}, which says what it is"
-    if kind in {"too_short", "too_long"}:
-        limit = "at least" if kind == "too_short" else "at most"
-        count = context.get("min_length", context.get("max_length"))
+        return f"needs the key {context['discriminator']}, which says what it is"
+    if kind in _NEEDED:
         return (
-            f"has {context['actual_length']} entries; {limit} {count} are needed"
-            if kind == "too_short"
-            else (f"has {context['actual_length']} entries; {limit} {count} are allowed")
+            f"is wrong; {_NEEDED[kind]}" if _is_scalar(found) else f"is a {_kind_of(found)}; {_NEEDED[kind]}"
         )
+    if kind == "too_short":
+        return f"has {context['actual_length']} entries; at least {context['min_length']} are needed"
+    if kind == "too_long":
+        return f"has {context['actual_length']} entries; at most {context['max_length']} are allowed"
+    if kind == "greater_than_equal":
+        return f"is too small; use {context['ge']} or more"
+    if kind == "less_than_equal":
+        return f"is too large; use {context['le']} or less"
     return f"is wrong: {_lower_first(detail['msg']).removeprefix('input ')}"
 
 
-def _expected(context: Mapping[str, Any]) -> str:
-    expected = context.get("expected") or context.get("expected_tags")
-    return f"; use {expected}" if expected else ""
+def _is_scalar(found: object) -> bool:
+    return not isinstance(found, Mapping | Sequence) or isinstance(found, str)
+
+
+def _kind_of(found: object) -> str:
+    return "mapping" if isinstance(found, Mapping) else "list"
+
+
+def _choices(context: Mapping[str, Any]) -> str:
+    if tags := context.get("expected_tags"):
+        *others, last = tags.split(", ")
+        return f"; use {', '.join(others)} or {last}"
+    return f"; use {context['expected']}" if context.get("expected") else ""
 
 
 def _lower_first(text: str) -> str:
@@ -134,7 +162,7 @@ def _lower_first(text: str) -> str:
 def _suggestion(model: type[BaseModel], path: YamlPath) -> str:
     names = sorted(_field_names(model))
     close = difflib.get_close_matches(str(path[-1]), names, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    return f" (did you mean {close[0]}?)" if close and close[0] != path[-1] else ""
 
 
 def _field_names(model: type[BaseModel]) -> set[str]:

@@ -1,0 +1,24 @@
+"""The IAM role of a node: join the cluster, pull images, be reached by Session Manager; nothing else."""
+
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+_POLICIES = (
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEC2ContainerRegistryPullOnly",
+    # A shell on a node without SSH keys or open ports.
+    "AmazonSSMManagedInstanceCore",
+)
+
+
+class NodeRole(Construct):
+    """One node group's role; EKS adds its access entry itself."""
+
+    def __init__(self, scope: Construct, id: str) -> None:
+        super().__init__(scope, id)
+        self.role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
+            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in _POLICIES],
+        )
