@@ -4,6 +4,7 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from kvrelay.settings import Deployment
+from kvrelay_aws.log_groups import log_group, log_handlers_to
 from kvrelay_aws.vpc import DeploymentVpc
 from stacks.deployment_stack import DeploymentStack, joined
 
@@ -23,6 +24,10 @@ class NetworkStack(DeploymentStack):
             region=deployment.region,
             zones=deployment.zones,
         ).vpc
+        log_handlers_to(
+            log_group(self, "HandlerLogs", retention_days=deployment.network.flow_log_retention_days), self
+        )
+
         self.output("VpcId", self.vpc.vpc_id, "The VPC")
         self.output(
             "PrivateSubnetIds",

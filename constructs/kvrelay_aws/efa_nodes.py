@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from kvrelay.settings import Capacity, CapacityBlock, GpuNodeGroup, Spot
 from kvrelay.settings.scheduling import (
@@ -31,6 +31,7 @@ class EfaNodeGroup(Construct):
         subnet: ec2.ISubnet,
         efa_security_group: ec2.ISecurityGroup,
         placement_group: ec2.CfnPlacementGroup | None,
+        after: IDependable,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, id)
@@ -62,6 +63,7 @@ class EfaNodeGroup(Construct):
                 id=template.ref, version=template.attr_latest_version_number
             ),
         )
+        self.node_group.node.add_dependency(after)
         resource = self.node_group.node.default_child
         if settings.largest_count == settings.count and isinstance(resource, eks.CfnNodegroup):
             # An update that starts new nodes first would wait for GPUs that nobody may have.

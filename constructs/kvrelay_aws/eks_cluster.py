@@ -71,7 +71,7 @@ class EksCluster(Construct):
     def _grant_admin(self, arn: str) -> None:
         eks.AccessEntry(
             self,
-            f"Admin-{arn.rsplit('/', 1)[-1]}",
+            f"Admin-{arn.partition('::')[2].replace('/', '-')}",
             cluster=self.cluster,
             principal=arn,
             access_policies=[

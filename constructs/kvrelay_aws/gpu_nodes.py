@@ -43,8 +43,8 @@ class GpuNodeGroups(Construct):
                 subnet=subnet,
                 efa_security_group=efa.security_group,
                 placement_group=placement_group,
+                after=after,
                 tags=tags,
             )
             for group in settings.groups
         }
-        self.node.add_dependency(after)

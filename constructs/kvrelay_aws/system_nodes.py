@@ -54,4 +54,4 @@ class SystemNodeGroup(Construct):
                 id=template.ref, version=template.attr_latest_version_number
             ),
         )
-        self.node.add_dependency(after)
+        self.node_group.node.add_dependency(after)

@@ -95,6 +95,15 @@ class InterfaceEndpoint(StrEnum):
     SECRETS_MANAGER = "secrets-manager"
 
 
+_PRIVATE_RANGES = tuple(
+    map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
+)
+
+
+def _is_private(network: ipaddress.IPv4Network) -> bool:
+    return any(network.subnet_of(private) for private in _PRIVATE_RANGES)
+
+
 def _named_once(values: Sequence[str]) -> None:
     for index, value in enumerate(values):
         if value in values[:index]:
@@ -125,7 +134,7 @@ class Network(Settings):
             network = ipaddress.IPv4Network(cidr)
         except ValueError:
             raise ValueError("is not an IPv4 range; write one such as 10.0.0.0/16") from None
-        if not network.is_private:
+        if not _is_private(network):
             raise ValueError(
                 "is a public range; use one of 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10"
             )
@@ -161,7 +170,7 @@ class Cluster(Settings):
                 raise SettingError(
                     (index,), cidr, "is not an IPv4 range; write one such as 203.0.113.7/32"
                 ) from None
-            if network.is_private:
+            if _is_private(network):
                 raise SettingError(
                     (index,), cidr, "is a private range, which reaches the private endpoint anyway; remove it"
                 )
