@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct, IDependable
 
 from kvrelay.data import versions
+from kvrelay_aws.acknowledgements import acknowledge, managed_policy
 
 # What a node needs to become ready, and so must exist before it.
 BEFORE_NODES = ("eks-pod-identity-agent", "vpc-cni", "kube-proxy")
@@ -57,6 +58,9 @@ class AddOns(Construct):
             "VpcCniRole",
             assumed_by=pod_identity_principal(),
             managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name("AmazonEKS_CNI_Policy")],
+        )
+        acknowledge(
+            role, {managed_policy("AmazonEKS_CNI_Policy"): "What the VPC CNI's documentation asks for."}
         )
         return [
             eks.CfnAddon.PodIdentityAssociationProperty(service_account="aws-node", role_arn=role.role_arn)

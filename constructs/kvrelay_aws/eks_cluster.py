@@ -10,9 +10,12 @@ from aws_cdk.lambda_layer_kubectl_v36 import KubectlV36Layer
 from constructs import Construct
 
 from kvrelay.settings import Cluster
+from kvrelay_aws.acknowledgements import acknowledge, acknowledge_kubectl_provider, managed_policy
 from kvrelay_aws.log_groups import log_group
 
 _KUBECTL_LAYERS = {"1.36": KubectlV36Layer}
+
+_CLUSTER_FINDINGS = {managed_policy("AmazonEKSClusterPolicy"): "What EKS asks of its control plane."}
 
 
 class EksCluster(Construct):
@@ -54,6 +57,8 @@ class EksCluster(Construct):
         )
         # jsii's types of Cluster lack one optional property of ICluster; the object has it.
         self.cluster = cast(eks.ICluster, cluster)
+        acknowledge(cluster, _CLUSTER_FINDINGS)
+        acknowledge_kubectl_provider(cluster.node.find_child("KubectlProvider"))
         self._log_group_first(name, settings)
         for arn in settings.admins:
             self._grant_admin(arn)

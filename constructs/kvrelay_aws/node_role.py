@@ -3,12 +3,13 @@
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-_POLICIES = (
-    "AmazonEKSWorkerNodePolicy",
-    "AmazonEC2ContainerRegistryPullOnly",
-    # A shell on a node without SSH keys or open ports.
-    "AmazonSSMManagedInstanceCore",
-)
+from kvrelay_aws.acknowledgements import acknowledge, managed_policy
+
+_POLICIES = {
+    "AmazonEKSWorkerNodePolicy": "What EKS asks of a node; AWS keeps it in step with the kubelet.",
+    "AmazonEC2ContainerRegistryPullOnly": "Pulls images and nothing else.",
+    "AmazonSSMManagedInstanceCore": "A shell on a node without SSH keys or open ports.",
+}
 
 
 class NodeRole(Construct):
@@ -22,3 +23,4 @@ class NodeRole(Construct):
             assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
             managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in _POLICIES],
         )
+        acknowledge(self, {managed_policy(name): reason for name, reason in _POLICIES.items()})
