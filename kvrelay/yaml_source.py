@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,15 @@ YamlPath = tuple[Key, ...]
 MAX_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_VALUES = 100_000
+MAX_DOCUMENTS = 2_000
+# Longer numbers are nobody's setting, and base-60 ones take quadratic time to read.
+MAX_NUMBER_LENGTH = 400
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MERGE = "tag:yaml.org,2002:merge"
 _STRING = "tag:yaml.org,2002:str"
+_PLAIN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float")}
+_LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 # Kubernetes and Ray read a date as the text it is written in.
 _KEPT_AS_TEXT = {_STRING, "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value"}
 
@@ -39,6 +45,25 @@ class Place:
         return f"{self.file}:{self.line}"
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where text that stands inside another file begins there.
+
+    `literal` text is a block (`|`) whose lines are lines of that file; other text has this one place.
+    """
+
+    line: int
+    column: int
+    literal: bool
+
+    def place(self, line: int, column: int) -> tuple[int, int]:
+        """The outer file's line and column for a position (both from 0) in the inner text."""
+        return (self.line + line, self.column + column) if self.literal else (self.line, self.column)
+
+
+_WHOLE_FILE = Origin(1, 1, literal=True)
+
+
 @dataclass(slots=True)
 class Node:
     """One value with its position. `children` maps a mapping's keys, or a list's indices, to their nodes."""
@@ -48,6 +73,11 @@ class Node:
     column: int
     children: dict[Key, Node] = field(default_factory=dict)
     values: int = 1
+    text_origin: Origin | None = None
+
+    def placed_at(self, line: int, column: int) -> Node:
+        """The same value with another position."""
+        return Node(self.value, line, column, self.children, self.values, self.text_origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +98,15 @@ class Document:
         for key in path:
             node = node.children[key]
         return node.value
+
+    def node(self, path: Sequence[Key]) -> Node | None:
+        """The node at `path`, or None when the path leads nowhere."""
+        node: Node | None = self.root
+        for key in path:
+            if node is None:
+                return None
+            node = node.children.get(key)
+        return node
 
     def place(self, path: Sequence[Key] = ()) -> Place:
         """Where the value at `path` stands; the nearest value above it when the path leads nowhere."""
@@ -98,50 +137,67 @@ def read_document(path: Path) -> Document:
 
 def read_documents(path: Path) -> list[Document]:
     """All non-empty documents of a file. Raises InvalidFileError, one line, when it can't be read."""
+    return parse_documents(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file or pipe of at most MAX_BYTES. Raises InvalidFileError when it can't be read."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InvalidFileError(
-                [f"{path}: is larger than {MAX_BYTES // 1024 // 1024} MiB; is it the right file?"]
-            )
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InvalidFileError([f"{path}: can't be read: {error.strerror}"]) from None
+    except ValueError:
+        raise InvalidFileError([f"{str(path)!r}: can't be a file's name; correct it"]) from None
+    return decode_text(content, str(path))
+
+
+def decode_text(content: bytes, file: str) -> str:
+    """UTF-8 bytes as text. Raises InvalidFileError when they are too many, or not UTF-8."""
+    if len(content) > MAX_BYTES:
+        raise InvalidFileError(
+            [f"{file}: is larger than {MAX_BYTES // 1024 // 1024} MiB; is it the right file?"]
+        )
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise InvalidFileError([f"{path}:{line}: is not UTF-8 text; save it as UTF-8"]) from None
-    return parse_documents(text, str(path))
+        raise InvalidFileError([f"{file}:{line}: is not UTF-8 text; save it as UTF-8"]) from None
 
 
-def parse_documents(text: str, file: str) -> list[Document]:
-    """All non-empty documents in `text`; `file` names it in messages."""
+def parse_documents(text: str, file: str, origin: Origin = _WHOLE_FILE) -> list[Document]:
+    """All non-empty documents in `text`; `file` names it in messages, `origin` says where it stands there."""
     try:
-        return [Document(file, root) for root in _Composer(text, file).roots() if root.value is not None]
+        roots = list(_Composer(text, file, origin).roots())
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
+        line, _ = origin.place(text.count("\n", 0, error.position), 0)
         code = ord(error.character) if isinstance(error.character, str) else error.character
         raise InvalidFileError(
             [f"{file}:{line}: holds the character U+{code:04X}, which YAML does not allow; remove it"]
         ) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
+        line, _ = origin.place(mark.line if mark else 0, 0)
         raise InvalidFileError([f"{file}:{line}: is not YAML: {error.problem or error.context}"]) from None
     except yaml.YAMLError as error:
         raise InvalidFileError([f"{file}: is not YAML: {' '.join(str(error).split())}"]) from None
+    return [Document(file, root) for root in roots if root.value is not None]
 
 
 class _Composer:
     """Builds nodes from parser events, without recursion into hostile depth and without expanding aliases."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, origin: Origin) -> None:
         self._loader = _LOADER(text)
+        self._text = text
         self._file = file
+        self._origin = origin
         self._resolver: Any = Resolver()
         self._constructor = SafeConstructor()
         self._anchors: dict[str, Node] = {}
-        self._scalars = 0
+        self._values = 0
+        self._documents = 0
+        self._lines: list[str] = []
 
     def roots(self) -> Iterator[Node]:
         try:
@@ -149,14 +205,29 @@ class _Composer:
                 event = self._loader.get_event()
                 if isinstance(event, yaml.DocumentStartEvent):
                     self._anchors = {}
+                    self._documents += 1
+                    if self._documents > MAX_DOCUMENTS:
+                        raise self._fail(
+                            event, f"holds more than {MAX_DOCUMENTS:,} documents; split the file"
+                        )
                     yield self._node(self._loader.get_event(), depth=1)
         finally:
             self._loader.dispose()
 
     def _fail(self, event: Any, problem: str) -> InvalidFileError:
-        return InvalidFileError([f"{self._file}:{event.start_mark.line + 1}: {problem}"])
+        return InvalidFileError([f"{self._file}:{self._place(event)[0]}: {problem}"])
+
+    def _place(self, event: Any) -> tuple[int, int]:
+        return self._origin.place(event.start_mark.line, event.start_mark.column)
+
+    def _count(self, event: Any, values: int) -> None:
+        """Whatever costs time or memory counts: each value, each alias, each key that a merge copies."""
+        self._values += values
+        if self._values > MAX_VALUES:
+            raise self._fail(event, f"holds more than {MAX_VALUES:,} values; is it the right file?")
 
     def _node(self, event: Any, depth: int) -> Node:
+        self._count(event, 1)
         if depth > MAX_DEPTH:
             raise self._fail(event, f"is nested more than {MAX_DEPTH} levels deep; is it the right file?")
         if isinstance(event, yaml.AliasEvent):
@@ -176,25 +247,38 @@ class _Composer:
         return node
 
     def _scalar(self, event: Any) -> Node:
-        self._scalars += 1
-        if self._scalars > MAX_VALUES:
-            raise self._fail(event, f"holds more than {MAX_VALUES:,} values; is it the right file?")
-        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        line, column = self._place(event)
         tag = event.tag
         if tag is None or tag == "!":
             tag = self._resolver.resolve(yaml.ScalarNode, event.value, event.implicit)
         if tag in _KEPT_AS_TEXT or tag == _MERGE:
-            return Node(event.value, line, column)
+            return Node(event.value, line, column, text_origin=self._text_origin(event))
+        if tag not in _PLAIN_TAGS:
+            raise self._fail(event, f"has the tag {tag}, which is not plain data; remove it")
+        if len(event.value) > MAX_NUMBER_LENGTH:
+            raise self._not_valid(event, tag)
         try:
             value = self._constructor.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark))
-        except yaml.constructor.ConstructorError:
-            raise self._fail(event, f"has the tag {tag}, which is not plain data; remove it") from None
         except (ValueError, KeyError, OverflowError):
-            raise self._fail(event, f"{event.value[:40]!r} is not a valid {tag.rpartition(':')[2]}") from None
+            raise self._not_valid(event, tag) from None
         return Node(value, line, column)
 
+    def _not_valid(self, event: Any, tag: str) -> InvalidFileError:
+        return self._fail(event, f"{event.value[:40]!r} is not a valid {tag.rpartition(':')[2]}")
+
+    def _text_origin(self, event: Any) -> Origin:
+        """Where the text of a scalar begins: a literal block begins on the line after its `|`, indented."""
+        line, column = self._place(event)
+        first = event.value.lstrip("\n").split("\n", 1)[0]
+        if event.style != "|" or not self._origin.literal or not first:
+            return Origin(line, column, literal=False)
+        self._lines = self._lines or _LINE_BREAK.split(self._text)
+        blank = len(event.value) - len(event.value.lstrip("\n"))
+        source = self._lines[event.start_mark.line + 1 + blank]
+        return Origin(line + 1, self._origin.column + max(0, len(source) - len(first)), literal=True)
+
     def _sequence(self, event: Any, depth: int) -> Node:
-        node = Node([], event.start_mark.line + 1, event.start_mark.column + 1)
+        node = Node([], *self._place(event))
         while not isinstance(item := self._loader.get_event(), yaml.SequenceEndEvent):
             child = self._node(item, depth + 1)
             node.children[len(node.value)] = child
@@ -203,7 +287,7 @@ class _Composer:
         return node
 
     def _mapping(self, event: Any, depth: int) -> Node:
-        node = Node({}, event.start_mark.line + 1, event.start_mark.column + 1)
+        node = Node({}, *self._place(event))
         merged: list[Node] = []
         while not isinstance(key_event := self._loader.get_event(), yaml.MappingEndEvent):
             key = self._node(key_event, depth + 1)
@@ -216,7 +300,7 @@ class _Composer:
             if key.value in node.children:
                 raise self._fail(key_event, f"names the key {key.value!r} a second time; keep one of them")
             # A mapping's value is placed at its key: that is the line a reader looks for.
-            node.children[key.value] = replace(child, line=key.line, column=key.column)
+            node.children[key.value] = child.placed_at(key.line, key.column)
         for source in merged:
             for name, child in source.children.items():
                 node.children.setdefault(name, child)
@@ -228,4 +312,5 @@ class _Composer:
         sources = list(child.children.values()) if isinstance(child.value, list) else [child]
         if not all(isinstance(source.value, dict) for source in sources):
             raise self._fail(event, "merges (<<) something that is not a mapping")
+        self._count(event, sum(len(source.children) for source in sources))
         return sources
