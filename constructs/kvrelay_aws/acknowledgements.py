@@ -1,4 +1,4 @@
-"""cdk-nag findings that we accept, each said beside the code it is about, with its reason."""
+"""Findings of cdk-nag and CloudFormation's validation that we accept, each said beside the code it is about."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,13 +7,14 @@ import aws_cdk as cdk
 from aws_cdk import Acknowledgment, Validations
 from constructs import IConstruct
 
-_PREFIX = "AwsSolutions::AwsSolutions-"
+CDK_NAG = "AwsSolutions::AwsSolutions-"
+CLOUDFORMATION = "CloudFormation-Validate::"
 
 
-def acknowledge(construct: IConstruct, findings: Mapping[str, str]) -> None:
-    """Accepts findings on `construct` and below: cdk-nag's rule, with its [detail] if any, to the reason."""
+def acknowledge(construct: IConstruct, findings: Mapping[str, str], source: str = CDK_NAG) -> None:
+    """Accepts findings on `construct` and below: a rule of `source`, with its [detail] if any, to the reason."""
     Validations.of(construct).acknowledge(
-        *(Acknowledgment(id=f"{_PREFIX}{rule}", reason=reason) for rule, reason in findings.items())
+        *(Acknowledgment(id=f"{source}{rule}", reason=reason) for rule, reason in findings.items())
     )
 
 

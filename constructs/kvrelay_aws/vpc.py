@@ -8,6 +8,7 @@ from constructs import Construct
 
 from kvrelay.settings import InterfaceEndpoint, Network
 from kvrelay.settings.addresses import SubnetPlan
+from kvrelay_aws.acknowledgements import CLOUDFORMATION, acknowledge
 from kvrelay_aws.log_groups import log_group
 
 _SERVICES = {
@@ -56,10 +57,11 @@ class DeploymentVpc(Construct):
                 "S3": ec2.GatewayVpcEndpointOptions(service=ec2.GatewayVpcEndpointAwsService.S3)
             },
         )
+        acknowledge(self.vpc, {"W3010": "Zones are named on purpose: nodes must never move."}, CLOUDFORMATION)
         self._tag_subnets_for_load_balancers()
         self._add_flow_logs(network)
-        for endpoint in network.interface_endpoints:
-            self.vpc.add_interface_endpoint(endpoint, service=_SERVICES[endpoint])
+        if network.interface_endpoints:
+            self._add_interface_endpoints(network)
 
     def _tag_subnets_for_load_balancers(self) -> None:
         for subnet in self.vpc.public_subnets:
@@ -70,3 +72,17 @@ class DeploymentVpc(Construct):
     def _add_flow_logs(self, network: Network) -> None:
         group = log_group(self, "FlowLogGroup", retention_days=network.flow_log_retention_days)
         self.vpc.add_flow_log("FlowLog", destination=ec2.FlowLogDestination.to_cloud_watch_logs(group))
+
+    def _add_interface_endpoints(self, network: Network) -> None:
+        group = ec2.SecurityGroup(
+            self,
+            "EndpointGroup",
+            vpc=self.vpc,
+            description="HTTPS to AWS services from inside the VPC",
+            allow_all_outbound=False,
+        )
+        group.add_ingress_rule(ec2.Peer.ipv4(network.cidr), ec2.Port.tcp(443), "HTTPS from the VPC")
+        for endpoint in network.interface_endpoints:
+            self.vpc.add_interface_endpoint(
+                endpoint, service=_SERVICES[endpoint], security_groups=[group], open=False
+            )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -19,11 +20,18 @@ REPOSITORY = Path(__file__).parents[2]
 Template = dict[str, Any]
 
 
+class Cdk(Protocol):
+    """Runs the real cdk command line in the repository."""
+
+    def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]: ...
+
+
 class Synthesized:
     """The templates of one deployment by stack id."""
 
-    def __init__(self, templates: dict[str, Template]) -> None:
+    def __init__(self, templates: dict[str, Template], metadata: dict[str, list[dict[str, Any]]]) -> None:
         self.templates = templates
+        self.metadata = metadata
 
     def of_type(self, kind: str, stack: str | None = None) -> dict[str, Template]:
         """Resources of a type by logical id, from one stack or all."""
@@ -57,14 +65,18 @@ def synthesize(overrides: str) -> Synthesized:
         file.write_text(overrides)
         app = cdk.App(context=context, outdir=f"{folder}/cdk.out")
         build(app, read_deployment(file))
-        assembly = app.synth()
-        return Synthesized({stack.id: stack.template for stack in map(_Stack, assembly.stacks)})
-
-
-class _Stack:
-    def __init__(self, artifact: Any) -> None:
-        self.id: str = artifact.id
-        self.template: Template = json.loads(Path(artifact.template_full_path).read_text())
+        folder_out = Path(app.synth().directory)
+        return Synthesized(
+            {
+                file.name.partition(".")[0]: json.loads(file.read_text())
+                for file in sorted(folder_out.glob("*.template.json"))
+            },
+            {
+                path: entries
+                for file in sorted(folder_out.glob("*.metadata.json"))
+                for path, entries in json.loads(file.read_text()).items()
+            },
+        )
 
 
 @pytest.fixture(scope="session")
@@ -77,3 +89,26 @@ def reference() -> Synthesized:
 def synth() -> Callable[[str], Synthesized]:
     """Synthesizes a deployment from the YAML of its settings."""
     return synthesize
+
+
+@pytest.fixture
+def cdk(tmp_path: Path) -> Cdk:
+    """The real cdk command line; its output folder and home are the test's own."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [REPOSITORY / "node_modules/.bin/cdk", *arguments, "--output", tmp_path / "cdk.out"],
+            cwd=REPOSITORY,
+            env={
+                "PATH": f"{REPOSITORY}/.venv/bin:/usr/bin:/bin",
+                "HOME": str(tmp_path),
+                "CDK_VALIDATION": "false",
+                "CDK_DISABLE_CLI_TELEMETRY": "true",
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run

@@ -1,0 +1,84 @@
+"""What cdk-nag, cfn-lint and CloudFormation's own validation say of the templates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cfnlint.api
+import pytest
+
+if TYPE_CHECKING:
+    from tests.stacks.conftest import Cdk, Synthesized
+
+REPOSITORY = Path(__file__).parents[2]
+
+# One more of these is one more thing that a reviewer must believe: raise the number with the reason in the diff.
+# Two of them are CDK's own, about flow logs.
+ACKNOWLEDGED = 17
+
+ACCEPTED_BY_CFN_LINT = {
+    "W3005": "CDK names a role both in DependsOn and by GetAtt; neither is wrong",
+    "W3010": "zones are named on purpose: nodes must never move",
+}
+
+# Every setting that adds a resource, at once.
+EVERYTHING = (
+    "network: {nat_gateways: one-per-zone, interface_endpoints: [ecr-api, ecr-docker, sts, ec2, eks, eks-auth, "
+    "logs, secrets-manager]}\n"
+    "cluster: {public_access_cidrs: [203.0.113.7/32], admins: ['arn:aws:iam::123456789012:role/a']}\n"
+    "gpu_nodes:\n  placement_group: true\n  groups:\n"
+    "    - {name: prefill, roles: [prefill], instance_type: p5.48xlarge, count: 1}\n"
+    "    - {name: decode, roles: [decode], instance_type: g6e.12xlarge, count: 3, max_count: 4}\n"
+)
+
+
+@pytest.mark.parametrize("overrides", ["name: kvrelay\n", EVERYTHING])
+def test_cdk_nag_finds_nothing_but_what_is_acknowledged(tmp_path: Path, overrides: str) -> None:
+    import aws_cdk as cdk
+    from cdk_nag import AwsSolutionsChecks
+
+    from app import build
+    from kvrelay.settings import read_deployment
+
+    (tmp_path / "serve_configs").symlink_to(REPOSITORY / "serve_configs")
+    (tmp_path / "deployment.yaml").write_text(overrides)
+    app = cdk.App(
+        context=json.loads((REPOSITORY / "cdk.json").read_text())["context"], outdir=str(tmp_path / "out")
+    )
+    build(app, read_deployment(tmp_path / "deployment.yaml"))
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    app.synth()
+
+    report = json.loads((tmp_path / "out" / "validation-report.json").read_text())
+    checked = {each["pluginName"] for each in report["pluginReports"]}
+    assert "AwsSolutions" in checked
+    assert [each for plugin in report["pluginReports"] for each in plugin["violations"]] == []
+
+
+def test_acknowledgements_are_counted(reference: Synthesized, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = sorted(
+        f"{path}: {rule}"
+        for path, entries in reference.metadata.items()
+        for entry in entries
+        if entry["type"] == "aws:cdk:acknowledged-rules"
+        for rule in entry["data"]
+    )
+    with capsys.disabled():
+        print(f"\n{len(rules)} findings acknowledged")  # noqa: T201 - the count is meant to be seen
+    assert len(rules) == ACKNOWLEDGED, "\n".join(rules)
+
+
+@pytest.mark.parametrize("overrides", ["name: kvrelay\n", EVERYTHING])
+def test_cfn_lint_finds_nothing(synth: Callable[[str], Synthesized], overrides: str) -> None:
+    for template in synth(overrides).templates.values():
+        found = cfnlint.api.lint(json.dumps(template), regions=["us-east-2"])
+        assert [str(each) for each in found if each.rule.id not in ACCEPTED_BY_CFN_LINT] == []
+
+
+def test_cdks_own_validation_finds_nothing(cdk: Cdk) -> None:
+    result = cdk("synth", "--quiet", "--strict", CDK_VALIDATION="true")
+    assert result.returncode == 0, result.stderr
+    assert "WARNING" not in result.stdout + result.stderr
