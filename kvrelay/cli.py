@@ -11,12 +11,15 @@ from kvrelay.lazy_group import LazyGroup
 
 # Each command lives beside what it commands and is imported only when named, so that starting stays quick.
 COMMANDS = {
+    "bench": "kvrelay.ops.bench:bench",
+    "chat": "kvrelay.ops.chat:chat",
     "check": "kvrelay.rules.command:check",
     "data": "kvrelay.data.command:data",
     "local": "kvrelay.local.command:local",
     "plan": "kvrelay.planner.command:plan",
     "render": "kvrelay.serve_app.command:render",
     "schema": "kvrelay.settings.command:schema",
+    "verify": "kvrelay.ops.verify:verify",
 }
 
 

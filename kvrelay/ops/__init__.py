@@ -1,0 +1,1 @@
+"""Commands against a running endpoint, a real account and a real cluster."""
