@@ -275,26 +275,42 @@ class HeadSeesGpus(RayClusterRule):
             if selected:
                 at = head.pod.node_selector("nvidia.com/gpu.present")
                 yield self.found(at, "the head, without a GPU of its own, runs on a GPU node")
-            elif GPU in tolerated:
+            elif GPU in tolerated and not head.pod.spec["nodeSelector"].exists:
                 yield self.found(
                     head.pod.spec["tolerations"], "the head, without a GPU of its own, goes on GPU nodes"
                 )
 
 
-class UnusedInstanceStore(ManifestRule):
+class UnusedInstanceStore(SubjectRule):
     """The disks of an instance store stay unused unless the node is told to join them: images and weights go to
     the slower root volume, which they fill."""
 
     number = "EF031"
     level = Level.WARNING
-    mend = "Set instance.localStorage.strategy: RAID0 (Karpenter: instanceStorePolicy: RAID0)"
-    source = "https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/"
+    mend = "Set instanceStorePolicy: RAID0 in the EC2NodeClass"
+    source = "https://karpenter.sh/docs/concepts/nodeclasses/#specinstancestorepolicy"
 
-    def check(self, part: Manifest) -> Iterator[Finding]:
-        if part.kind == "NodeConfig" and part.group == "node.eks.aws":
-            storage = part.spec.at("instance", "localStorage", "strategy")
-            if not storage.exists:
-                yield self.found(part.spec, "names no use for the instance store")
+    def check(self, part: Subject) -> Iterator[Finding]:
+        with_disks = {
+            pool.spec.at("template", "spec", "nodeClassRef", "name").text
+            for pool in part.manifests
+            if pool.kind == "NodePool" and pool.group == "karpenter.sh" and _only_types_with_disks(pool)
+        }
+        for manifest in part.manifests:
+            if manifest.kind == "EC2NodeClass" and manifest.name.text in with_disks:
+                told = manifest.spec["instanceStorePolicy"].exists or "localStorage" in (
+                    manifest.spec["userData"].text or ""
+                )
+                if not told:
+                    yield self.found(manifest.spec, "leaves the instance store of its GPU nodes unused")
+
+
+def _only_types_with_disks(pool: Manifest) -> bool:
+    for requirement in pool.spec.at("template", "spec", "requirements").items():
+        if requirement["key"].text == _INSTANCE_TYPE and requirement["operator"].text == "In":
+            kinds = [known_type(value.text or "") for value in requirement["values"].items()]
+            return bool(kinds) and all(kind is not None and kind.gpu and kind.nvme for kind in kinds)
+    return False
 
 
 class EksctlZones(ManifestRule):

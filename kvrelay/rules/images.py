@@ -30,4 +30,6 @@ def is_pinned(image: str) -> bool:
     if "@sha256:" in image:
         return True
     tag = image.rpartition("/")[2].partition(":")[2]
+    if _AWS.fullmatch(image) and not re.search(r"-v\d", tag):
+        return False
     return bool(tag) and not _MOVING.match(tag)

@@ -12,7 +12,7 @@ _HYBRID = re.compile(
     r"granite[._-]?4.*[._-]h[._-]|minimax[._-]?(text|m1)|lfm2|plamo2",
     re.IGNORECASE,
 )
-_GATED = re.compile(r"^(meta-llama/|google/gemma-)", re.IGNORECASE)
+_GATED = re.compile(r"^(meta-llama/|google/gemma-([123]|7b))", re.IGNORECASE)
 
 
 def is_hybrid(engine: Engine) -> bool:

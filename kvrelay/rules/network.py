@@ -87,24 +87,6 @@ class PolicyCutsRay(ManifestRule):
             yield self.found(part.spec, "lets no Ray pod reach another on all ports")
 
 
-class ServeBehindMesh(ManifestRule):
-    """A sidecar proxy intercepts Ray's own connections between pods and knows none of them: workers can't join."""
-
-    number = "NW005"
-    level = Level.WARNING
-    mend = 'Set the annotation sidecar.istio.io/inject: "false" on Ray pods, or follow Ray\'s Istio guide'
-    source = "https://docs.ray.io/en/latest/cluster/kubernetes/k8s-ecosystem/istio.html"
-
-    def check(self, part: Manifest) -> Iterator[Finding]:
-        if part.group != "ray.io":
-            return
-        for pod in part.pods():
-            for kind in ("labels", "annotations"):
-                value = pod.template.at("metadata", kind, "sidecar.istio.io/inject")
-                if value.scalar_text == "true":
-                    yield self.found(value, "puts a mesh's sidecar beside Ray")
-
-
 def ingress_ports(part: Manifest) -> set[int]:
     """The service ports that an Ingress leads to."""
     backends = [part.spec["defaultBackend"]]
@@ -144,5 +126,4 @@ RULES: tuple[Rule[Any], ...] = (
     StreamsCut(),
     ShortRequestTimeout(),
     PolicyCutsRay(),
-    ServeBehindMesh(),
 )

@@ -123,7 +123,7 @@ class UnlikeRayImages(RayClusterRule):
                 yield self.found(image, f"{group.name} runs Ray {held}, the head Ray {head}")
 
 
-class GpuCountDiffers(RayGroupRule):
+class GpuCountDiffers(RayClusterRule):
     """Ray schedules by `num-gpus`, Kubernetes by the limit: where they differ, engines find no GPU or GPUs idle."""
 
     number = "RS006"
@@ -131,14 +131,17 @@ class GpuCountDiffers(RayGroupRule):
     mend = "Leave num-gpus out: KubeRay takes the limit"
     source = "https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/gpu.html"
 
-    def check(self, part: RayGroup) -> Iterator[Finding]:
-        value = part.start_parameter("num-gpus")
-        stated = value.scalar_text
-        if stated is None or not stated.isdecimal() or len(stated) > 6 or not part.pod.containers:
-            return
-        limit = part.ray_container.count(GPU)
-        if int(stated) != limit and not (part.is_head and int(stated) == 0):
-            yield self.found(value, f"num-gpus is {stated}, the container's limit {limit}")
+    def check(self, part: RayCluster) -> Iterator[Finding]:
+        for group in part.groups:
+            value = group.start_parameter("num-gpus")
+            stated = value.scalar_text
+            if stated is None or not stated.isdecimal() or len(stated) > 6 or not group.pod.containers:
+                continue
+            limit = group.ray_container.count(GPU)
+            pretended = limit == 0 and part.owner.kind != "RayService"
+            kept_free = group.is_head and int(stated) == 0
+            if int(stated) != limit and not pretended and not kept_free:
+                yield self.found(value, f"num-gpus is {stated}, the container's limit {limit}")
 
 
 class UnknownFromZero(RayClusterRule):

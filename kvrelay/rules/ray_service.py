@@ -10,6 +10,7 @@ from kvrelay.rules.embedded import RayService
 from kvrelay.rules.kinds import RayServiceRule
 from kvrelay.rules.manifests import GPU
 from kvrelay.rules.rule import Finding, Level, Rule
+from kvrelay.rules.serve import Engine
 
 _VALIDATION = "KubeRay 1.7, ray-operator/controllers/ray/utils/validation.go"
 _TIMEOUT = "ray.io/initializing-timeout"
@@ -177,24 +178,22 @@ class TooFewGpus(RayServiceRule):
                     return
                 counts.append(most or 0)
             held += each * max(counts) * (group.value["numOfHosts"].whole or 1)
-        engines = [engine for app in part.serve.applications for engine in app.engines if not engine.on_cpu]
-        if any(engine.config.at("placement_group_config").exists for engine in engines) or not held:
-            engines = [engine for engine in engines if not _takes_part_of_gpu(engine.config.raw)]
+        engines = [
+            engine
+            for app in part.serve.applications
+            for engine in app.engines
+            if not engine.on_cpu and not _takes_part_of_gpu(engine)
+        ]
         needed = sum(engine.gpus * (engine.replicas or 0) for engine in engines)
         if 0 < held < needed:
             at = part.cluster.spec["workerGroupSpecs"]
             yield self.found(at, f"the cluster holds {held} GPUs, its engines need {needed}")
 
 
-def _takes_part_of_gpu(config: object) -> bool:
-    if not isinstance(config, dict):
-        return False
-    group = config.get("placement_group_config")
-    bundles = group.get("bundles") if isinstance(group, dict) else None
-    per_worker = group.get("bundle_per_worker") if isinstance(group, dict) else None
-    listed = [*(bundles if isinstance(bundles, list) else []), per_worker]
-    gpus = [bundle.get("GPU") for bundle in listed if isinstance(bundle, dict)]
-    return any(isinstance(count, float) and 0 < count < 1 for count in gpus)
+def _takes_part_of_gpu(engine: Engine) -> bool:
+    group = engine.config["placement_group_config"]
+    counts = [bundle["GPU"].number for bundle in (*group["bundles"].items(), group["bundle_per_worker"])]
+    return any(count is not None and 0 < count < 1 for count in counts)
 
 
 def _seconds(text: str) -> float | None:

@@ -37,7 +37,10 @@ _TOKEN = re.compile(
 _SECRET_NAMES = {"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}
 _AWS_SECRET = re.compile(r"[A-Za-z0-9/+=]{40,}")
 _WIDE_PREFIX = 8
-_PUBLIC_TYPES = {"LoadBalancer", "NodePort"}
+_INTERNAL = {
+    "service.beta.kubernetes.io/aws-load-balancer-scheme",
+    "service.beta.kubernetes.io/aws-load-balancer-internal",
+}
 _MOVING_ARCHIVE = re.compile(
     r"/(?:archive/)?refs/heads/|/archive/(?:main|master)\.zip|\.git@(?:main|master)\b"
 )
@@ -94,17 +97,13 @@ class ExposedControlPort(ManifestRule):
     source = _RAY_SECURITY
 
     def check(self, part: Manifest) -> Iterator[Finding]:
-        if part.kind == "Service" and part.spec["type"].text in _PUBLIC_TYPES:
-            for port in part.spec["ports"].items():
-                for value in (port["targetPort"], port["port"]):
-                    if value.whole in CONTROL_PORTS and not _is_internal(part):
-                        yield self.found(
-                            value, f"a {part.spec['type'].text} opens {CONTROL_PORTS[value.whole]}"
-                        )
-                        break
-        elif part.kind == "Ingress":
-            for number in sorted(ingress_ports(part) & CONTROL_PORTS.keys()):
-                yield self.found(part.spec, f"an Ingress opens {CONTROL_PORTS[number]}")
+        if part.kind != "Service" or part.spec["type"].text != "LoadBalancer" or _is_internal(part):
+            return
+        for port in part.spec["ports"].items():
+            for value in (port["targetPort"], port["port"]):
+                if value.whole in CONTROL_PORTS:
+                    yield self.found(value, f"a load balancer opens {CONTROL_PORTS[value.whole]}")
+                    break
 
 
 class ExposedHead(RayClusterRule):
@@ -118,11 +117,31 @@ class ExposedHead(RayClusterRule):
 
     def check(self, part: RayCluster) -> Iterator[Finding]:
         head = part.head.value
+        annotated = Manifest(head["headService"]), part.spec["headServiceAnnotations"]
+        internal = _is_internal(annotated[0]) or any(
+            key in _INTERNAL and value.scalar_text in {"internal", "true"}
+            for key, value in annotated[1].entries()
+        )
         for value in (head["serviceType"], head.at("headService", "spec", "type")):
-            if value.text in _PUBLIC_TYPES:
-                yield self.found(value, f"the head service is a {value.text}")
+            if value.text == "LoadBalancer" and not internal:
+                yield self.found(value, "the head service is a load balancer")
         if head["enableIngress"].is_true:
             yield self.found(head["enableIngress"], "an Ingress leads to the head service")
+
+
+class ControlPortBehindIngress(ManifestRule):
+    """An Ingress asks nobody for a name by itself: whoever reaches it runs code through Ray's dashboard."""
+
+    number = "SC016"
+    level = Level.WARNING
+    mend = "Use kubectl port-forward, or keep it internal and behind authentication and acknowledge this"
+    source = _RAY_SECURITY
+
+    def check(self, part: Manifest) -> Iterator[Finding]:
+        if part.kind != "Ingress":
+            return
+        for number in sorted(ingress_ports(part) & CONTROL_PORTS.keys()):
+            yield self.found(part.spec, f"an Ingress leads to {CONTROL_PORTS[number]}")
 
 
 class PublicEndpoint(ManifestRule):
@@ -352,11 +371,8 @@ class HostNetworkForRay(RayGroupRule):
 
 
 def _is_internal(service: Manifest) -> bool:
-    prefix = "service.beta.kubernetes.io/aws-load-balancer"
-    return (
-        service.annotation(f"{prefix}-scheme").text == "internal"
-        or service.annotation(f"{prefix}-internal").scalar_text in {"true", "0.0.0.0/0"}
-        or service.spec["loadBalancerSourceRanges"].exists
+    return service.spec["loadBalancerSourceRanges"].exists or any(
+        service.annotation(name).scalar_text in {"internal", "true"} for name in _INTERNAL
     )
 
 
@@ -376,4 +392,5 @@ RULES: tuple[Rule[Any], ...] = (
     MovingCode(),
     TokenNeedsNewerRay(),
     HostNetworkForRay(),
+    ControlPortBehindIngress(),
 )

@@ -83,12 +83,11 @@ class Engine:
     def replicas(self) -> int | None:
         """Replicas that run at least; None when it can't be told."""
         fixed = self.deployment["num_replicas"]
-        scaling = self.deployment["autoscaling_config"]
-        if fixed.whole is not None:
-            return fixed.whole
-        if scaling.is_mapping:
-            return scaling["min_replicas"].whole if scaling["min_replicas"].exists else 1
-        return None if fixed.exists else 1
+        least = self.deployment.at("autoscaling_config", "min_replicas")
+        if fixed.exists and fixed.whole is None and fixed.text != "auto":
+            return None
+        # Serve runs each data-parallel rank as a replica of its own.
+        return max(fixed.whole or least.whole or 1, self.size("data_parallel_size"))
 
 
 @dataclass(frozen=True)
