@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from kvrelay.planner.shape import Experts, GroupedAttention, LatentAttention, LinearAttention, ModelShape
 
@@ -45,6 +46,7 @@ class Parameters:
         return self.text + self.vision + self.mtp
 
 
+@cache
 def count(shape: ModelShape) -> Parameters:
     """The parameters of a model."""
     attention, attention_small = _attention(shape.attention, shape.hidden)
@@ -74,6 +76,7 @@ def count(shape: ModelShape) -> Parameters:
     )
 
 
+@cache
 def active(shape: ModelShape) -> int:
     """Parameters that multiply each token: the experts chosen for it, no embedding table."""
     parts = count(shape)
