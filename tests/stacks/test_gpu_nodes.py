@@ -137,11 +137,12 @@ def test_each_role_can_have_nodes_of_its_own(synth: Callable[[str], Synthesized]
 
 
 def _gpu_node_group(result: Synthesized) -> dict[str, Any]:
-    (group,) = [
+    groups: list[dict[str, Any]] = [
         each["Properties"]
         for each in result.of_type("AWS::EKS::Nodegroup").values()
         if each["Properties"]["Labels"]["role"] == "gpu-worker"
     ]
+    (group,) = groups
     return group
 
 
