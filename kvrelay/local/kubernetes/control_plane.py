@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -203,13 +202,3 @@ def write_kubeconfig(path: Path, user: dict[str, str], url: str, authority: Path
     }
     path.touch(mode=0o600)
     path.write_text(json.dumps(content, indent=1))
-
-
-def wait_for(what: str, condition: Any, seconds: float = 60, every: float = 0.2) -> Any:
-    """Returns the first truthy value of `condition()`. Raises TimeoutError naming `what`."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not after {seconds:.0f} s")
-        time.sleep(every)
-    return value
