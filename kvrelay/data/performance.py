@@ -42,7 +42,12 @@ def fabrics() -> Mapping[str, Fabric]:
     """Every fabric by its key, fastest of the network's first."""
     return {
         key: Fabric(
-            key, entry["label"], entry.get("line_share"), entry["cap_gb_per_s"], entry["measured"], entry["source"]
+            key,
+            entry["label"],
+            entry.get("line_share"),
+            entry["cap_gb_per_s"],
+            entry["measured"],
+            entry["source"],
         )
         for key, entry in load("fabrics.yaml").items()
     }

@@ -48,9 +48,7 @@ def tensor_parallel_sizes(shape: ModelShape, gpus: int) -> list[int]:
     return [
         size
         for size in (1, 2, 4, 8)
-        if size <= gpus
-        and attention.heads % size == 0
-        and (kv_heads % size == 0 or size % kv_heads == 0)
+        if size <= gpus and attention.heads % size == 0 and (kv_heads % size == 0 or size % kv_heads == 0)
     ]
 
 
@@ -115,7 +113,9 @@ def _changes(before: Engine, after: Engine) -> tuple[str, ...]:
 
 def _distance(each: Alternative) -> tuple[int, float, int]:
     # Holding less than was asked for is a worse change than any setting.
-    given_up = sum(change.startswith("max_model_len") or change.endswith("at once") for change in each.changes)
+    given_up = sum(
+        change.startswith("max_model_len") or change.endswith("at once") for change in each.changes
+    )
     return len(each.changes) + 2 * given_up, _cost(each), each.engine.tensor_parallel
 
 

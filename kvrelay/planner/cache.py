@@ -68,7 +68,9 @@ class CacheShape:
         return low
 
 
-def cache_shape(shape: ModelShape, kv_dtype: str = "auto", tensor_parallel: int = 1, block: int | None = None) -> CacheShape:
+def cache_shape(
+    shape: ModelShape, kv_dtype: str = "auto", tensor_parallel: int = 1, block: int | None = None
+) -> CacheShape:
     """The cache of a model. `block`: the engine's block_size; a hybrid model raises it to hold a state."""
     layer = layer_token_bytes(shape, kv_dtype, tensor_parallel)
     state = _layer_state(shape, tensor_parallel)

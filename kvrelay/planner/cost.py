@@ -72,7 +72,9 @@ def _parts(footprint: Footprint) -> Iterator[Part]:
         name = f"nodes, {group.label}: {group.count} x {group.instance_type}"
         yield Part(name, None if each is None else each * group.count)
     yield Part("EKS control plane", services.eks_cluster_hour)
-    yield Part(f"NAT gateways: {footprint.nat_gateways}", _times(services.nat_gateway_hour, footprint.nat_gateways))
+    yield Part(
+        f"NAT gateways: {footprint.nat_gateways}", _times(services.nat_gateway_hour, footprint.nat_gateways)
+    )
     yield Part(
         f"public IPv4 addresses: {footprint.nat_gateways}",
         _times(services.public_ipv4_hour, footprint.nat_gateways),

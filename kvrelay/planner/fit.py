@@ -49,9 +49,7 @@ def fit(engine: Engine) -> Fit:
     """How the engine fits one of its GPUs."""
     memory = engine.gpu.memory_mib * MIB
     budget = int(memory * engine.utilization)
-    weights = weight_bytes_per_gpu(
-        engine.shape, engine.stored, engine.tensor_parallel, vision=engine.vision
-    )
+    weights = weight_bytes_per_gpu(engine.shape, engine.stored, engine.tensor_parallel, vision=engine.vision)
     held, graphs = activation_bytes(engine), 0 if engine.eager else engine.shape.layers * _GRAPH_BYTES_A_LAYER
     room = budget - weights - held - graphs
     cache = engine.cache

@@ -72,7 +72,8 @@ def count(shape: ModelShape) -> Parameters:
         routers=expert_layers * routers,
         small=small,
         vision=shape.vision_parameters,
-        mtp=shape.mtp_layers * _mtp(shape, attention + attention_small, experts + shared + routers + expert_small),
+        mtp=shape.mtp_layers
+        * _mtp(shape, attention + attention_small, experts + shared + routers + expert_small),
     )
 
 

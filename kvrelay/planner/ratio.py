@@ -97,10 +97,7 @@ def compare(
 ) -> Comparison:
     """`replicas` engines in all, 2 at least. `usd_per_hour`: of the whole deployment, the same for all options."""
     ordinary = max(
-        (
-            _option(partial(plain, tuned, replicas), workload, goals, usd_per_hour)
-            for tuned in _tuned(decode)
-        ),
+        (_option(partial(plain, tuned, replicas), workload, goals, usd_per_hour) for tuned in _tuned(decode)),
         key=lambda option: (option.goodput, option.capacity),
     )
     splits = [
@@ -131,9 +128,7 @@ def _option(
 ) -> Option:
     def meets(asked: Workload) -> bool:
         latency = run(asked)
-        return (
-            latency.keeps_up and latency.ttft[90] <= goals.ttft_p90 and latency.itl[99] <= goals.itl_p99
-        )
+        return latency.keeps_up and latency.itl[99] <= goals.itl_p99 and latency.ttft[90] <= goals.ttft_p90
 
     goodput = _largest(meets, workload)
     cost = None

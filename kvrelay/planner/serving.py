@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import accumulate
 
 from kvrelay.data.performance import calibration
 from kvrelay.planner.engine import Engine
 from kvrelay.planner.fit import fit
 from kvrelay.planner.roofline import decode_step, prefill_seconds
 from kvrelay.planner.transfer import handover_seconds, posting_seconds, transfer
-from kvrelay.planner.waiting import Wait, percentile, waiting
+from kvrelay.planner.waiting import Wait, load, waiting
 from kvrelay.planner.workload import Requests, Workload
 
 PERCENTILES = (50, 90, 99)
@@ -20,7 +23,7 @@ _CLOSE = 1e-3
 _TOO_MANY = 1e5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Latency:
     """What a system does under a workload. Seconds by percentile; infinite where it can't keep up."""
 
@@ -29,7 +32,6 @@ class Latency:
     """Prefill replicas; 0 for plain ones."""
     decode: int
     """Decode replicas, or plain ones."""
-    ttft: Mapping[int, float]
     itl: Mapping[int, float]
     prefill_load: float
     """Share of time that prefill takes, of its GPUs or of a plain replica."""
@@ -37,6 +39,23 @@ class Latency:
     """Sequences that a decoding replica holds on average."""
     room: int
     """Sequences of the mean length that its cache can hold."""
+    wait: Callable[[], Wait]
+    """In front of prefill; worked out only when TTFT is asked for."""
+    after: Sequence[tuple[float, float]]
+    """What follows the wait until the first token: seconds and rate, for each kind of request."""
+
+    @cached_property
+    def ttft(self) -> Mapping[int, float]:
+        """Time to first token, seconds by percentile."""
+        wait = self.wait()
+        if wait.load >= 1 or not all(math.isfinite(seconds) for seconds, _ in self.after):
+            return dict.fromkeys(PERCENTILES, math.inf)
+        weighted = [
+            (index * wait.step + seconds, share * rate)
+            for seconds, rate in self.after
+            for index, share in enumerate(wait.probability)
+        ]
+        return percentiles(weighted)
 
     @property
     def keeps_up(self) -> bool:
@@ -49,12 +68,9 @@ def prefill_decode(
 ) -> Latency:
     """`prefills` prefill replicas hand over to `decodes` decode replicas. Decode pulls, as NIXL does."""
     services = [(kind.rate, prefill_seconds(prefill, kind.prompt)) for kind in workload.kinds]
-    wait = waiting(services, prefills)
-    posts = [
-        (kind.rate / decodes, posting_seconds(decode, kind.prompt)) for kind in workload.kinds
-    ]
+    posts = [(kind.rate / decodes, posting_seconds(decode, kind.prompt)) for kind in workload.kinds]
     step, batch = _decode_rest(decode, workload, decodes, posts)
-    after = [
+    before_token = [
         calibration().request_seconds
         + handover_seconds(kind.prompt)
         + prefill_seconds(prefill, kind.prompt)
@@ -63,15 +79,17 @@ def prefill_decode(
         + step
         for kind in workload.kinds
     ]
+    after = [(seconds, kind.rate) for seconds, kind in zip(before_token, workload.kinds, strict=True)]
     return Latency(
         label=f"{prefills}P:{decodes}D",
         prefill=prefills,
         decode=decodes,
-        ttft=_ttft(wait, workload.kinds, after),
         itl=_itl(step, posts),
-        prefill_load=wait.load,
+        prefill_load=load(services, prefills),
         batch=batch,
         room=_room(decode, workload),
+        wait=partial(waiting, services, prefills),
+        after=after,
     )
 
 
@@ -84,17 +102,17 @@ def plain(engine: Engine, replicas: int, workload: Workload) -> Latency:
         (kind.rate, prefill_seconds(engine, kind.prompt) + step * _steps(engine, kind))
         for kind in workload.kinds
     ]
-    wait = waiting(services, replicas)
-    after = [calibration().request_seconds + seconds for _, seconds in services]
+    after = [(calibration().request_seconds + seconds, rate) for rate, seconds in services]
     return Latency(
         label=f"{replicas} plain, chunks of {engine.batched_tokens}",
         prefill=0,
         decode=replicas,
-        ttft=_ttft(wait, workload.kinds, after),
         itl=_itl(step, chunks),
-        prefill_load=wait.load,
+        prefill_load=load(services, replicas),
         batch=batch,
         room=_room(engine, workload),
+        wait=partial(waiting, services, replicas),
+        after=after,
     )
 
 
@@ -145,17 +163,6 @@ def _chunks(engine: Engine, kind: Requests, replicas: int) -> list[tuple[float, 
     return [*full, (rate, each * rest)] if rest else full
 
 
-def _ttft(wait: Wait, kinds: Sequence[Requests], after: Sequence[float]) -> dict[int, float]:
-    if wait.load >= 1 or not all(map(math.isfinite, after)):
-        return dict.fromkeys(PERCENTILES, math.inf)
-    weighted = [
-        (index * wait.step + seconds, share * kind.rate)
-        for kind, seconds in zip(kinds, after, strict=True)
-        for index, share in enumerate(wait.probability)
-    ]
-    return {each: percentile(weighted, each / 100) for each in PERCENTILES}
-
-
 def _itl(step: float, pauses: Sequence[tuple[float, float]]) -> dict[int, float]:
     """Gaps between tokens: a step alone, or a step with a pause before it."""
     if not math.isfinite(step):
@@ -165,4 +172,15 @@ def _itl(step: float, pauses: Sequence[tuple[float, float]]) -> dict[int, float]
     hit = sum(rate for rate, _ in pauses)
     weighted = [(step, max(0.0, steps - hit))]
     weighted += [(step + seconds, rate) for rate, seconds in pauses]
-    return {each: percentile(weighted, each / 100) for each in PERCENTILES}
+    return percentiles(weighted)
+
+
+def percentiles(weighted: Sequence[tuple[float, float]]) -> dict[int, float]:
+    """The values below which 50, 90 and 99 percent of the weight lie; `weighted` holds values and weights."""
+    ordered = sorted(weighted)
+    whole = sum(weight for _, weight in ordered)
+    seen = list(accumulate(weight for _, weight in ordered))
+    # The last value closes what rounding leaves open.
+    return {
+        each: ordered[min(bisect_left(seen, each / 100 * whole), len(ordered) - 1)][0] for each in PERCENTILES
+    }

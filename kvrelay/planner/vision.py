@@ -23,7 +23,9 @@ def _qwen(tower: Mapping[str, Any]) -> int:
     patch = tower.get("in_channels", 3) * tower["temporal_patch_size"] * tower["patch_size"] ** 2
     embedding = patch * width + width + tower["num_position_embeddings"] * width
     merged = width * tower["spatial_merge_size"] ** 2
-    merger = 2 * width + merged * merged + merged + merged * tower["out_hidden_size"] + tower["out_hidden_size"]
+    merger = (
+        2 * width + merged * merged + merged + merged * tower["out_hidden_size"] + tower["out_hidden_size"]
+    )
     return int(embedding + tower["depth"] * _block(width, inner) + merger)
 
 

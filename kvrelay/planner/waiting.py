@@ -1,4 +1,4 @@
-"""Waiting times in front of servers with Poisson arrivals, and percentiles of what follows."""
+"""Waiting times in front of servers with Poisson arrivals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from operator import mul
 
-_BINS = 160
+_BINS = 100
 _REACH = 12
 """The distribution is followed up to this many mean waits."""
 
@@ -27,6 +27,11 @@ class Wait:
         return sum(index * self.step * share for index, share in enumerate(self.probability))
 
 
+def load(services: Sequence[tuple[float, float]], servers: int) -> float:
+    """Share of time that each server is busy; 1 and above: it never catches up."""
+    return sum(rate * seconds for rate, seconds in services) / servers
+
+
 def waiting(services: Sequence[tuple[float, float]], servers: int) -> Wait:
     """First come, first served. `services`: rate of arrivals and seconds of service, for each kind.
 
@@ -34,19 +39,19 @@ def waiting(services: Sequence[tuple[float, float]], servers: int) -> Wait:
     servers: the same with services shared evenly, times the chance that all are busy (Erlang C).
     """
     arrivals = sum(rate for rate, _ in services)
-    load = sum(rate * seconds for rate, seconds in services) / servers
-    if load >= 1 or arrivals == 0:
-        return Wait(0.0, (1.0,), load)
+    busy_share = load(services, servers)
+    if busy_share >= 1 or arrivals == 0:
+        return Wait(0.0, (1.0,), busy_share)
     shared = [(rate, seconds / servers) for rate, seconds in services]
-    mean = sum(rate * seconds**2 for rate, seconds in shared) / (2 * (1 - load))
+    mean = sum(rate * seconds**2 for rate, seconds in shared) / (2 * (1 - busy_share))
     reach = max(_REACH * mean, 3 * max(seconds for _, seconds in shared))
     step = reach / _BINS
     residual = _residual(shared, step)
-    whole = _compound_geometric(residual, load)
-    busy = _erlang_c(servers, load * servers) / load
+    whole = _compound_geometric(residual, busy_share)
+    busy = _erlang_c(servers, busy_share * servers) / busy_share
     probability = [share * busy for share in whole]
     probability[0] += 1 - busy
-    return Wait(step, tuple(probability), load)
+    return Wait(step, tuple(probability), busy_share)
 
 
 def _residual(services: Sequence[tuple[float, float]], step: float) -> list[float]:
@@ -61,11 +66,11 @@ def _residual(services: Sequence[tuple[float, float]], step: float) -> list[floa
     return shares
 
 
-def _compound_geometric(residual: Sequence[float], load: float) -> list[float]:
+def _compound_geometric(residual: Sequence[float], busy_share: float) -> list[float]:
     """Panjer's recursion."""
-    result = [1 - load]
+    result = [1 - busy_share]
     for index in range(1, _BINS + 1):
-        result.append(load * sum(map(mul, residual[1 : index + 1], reversed(result))))
+        result.append(busy_share * sum(map(mul, residual[1 : index + 1], reversed(result))))
     rest = max(0.0, 1 - sum(result))
     result[-1] += rest
     return result
@@ -77,15 +82,3 @@ def _erlang_c(servers: int, offered: float) -> float:
     for each in range(1, servers + 1):
         blocked = offered * blocked / (each + offered * blocked)
     return blocked / (1 - (offered / servers) * (1 - blocked))
-
-
-def percentile(weighted: Sequence[tuple[float, float]], share: float) -> float:
-    """The value below which `share` of the weight lies; `weighted` holds values and weights."""
-    ordered = sorted(weighted)
-    goal = share * sum(weight for _, weight in ordered)
-    seen = 0.0
-    for value, weight in ordered:
-        seen += weight
-        if seen >= goal:
-            return value
-    return ordered[-1][0]
