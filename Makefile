@@ -6,7 +6,7 @@ PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 READY := .venv/.ready
 
-.PHONY: help setup up down test lint types manifests deploy destroy docs clean
+.PHONY: help setup up down test lint types synth diff manifests deploy destroy clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -41,6 +41,16 @@ lint: setup
 
 types: setup
 	@mypy
+
+synth: setup ## Templates of the whole app in cdk.out; needs no AWS.
+	@cdk synth --quiet
+
+diff: setup ## What a deployment would change; with BASE=<git revision>, against that revision's synth.
+ifdef BASE
+	@.ci/diff-against "$(BASE)"
+else
+	@cdk diff --all --no-color
+endif
 
 deploy: setup ## Deploy to the AWS account of your credentials; shows the cost and asks first.
 	@kvrelay deploy

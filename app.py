@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import aws_cdk as cdk
 
@@ -25,9 +26,16 @@ def build(app: cdk.App, source: DeploymentFile) -> None:
         cdk.Tags.of(app).add(key, value)
 
 
+def new_app(**properties: Any) -> cdk.App:
+    """An empty app without creation stack traces: they hold temporary paths, and synth must repeat itself."""
+    return cdk.App(
+        stack_traces=False, post_cli_context={"aws:cdk:disable-creation-stack-traces": True}, **properties
+    )
+
+
 def main() -> None:
     """What `cdk` runs; `-c deployment=FILE` picks another file than deployment.yaml."""
-    app = cdk.App()
+    app = new_app()
     try:
         build(app, read_deployment(Path(app.node.try_get_context("deployment") or "deployment.yaml")))
     except UserError as error:

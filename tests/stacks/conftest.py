@@ -53,9 +53,7 @@ class Synthesized:
 @cache
 def synthesize(overrides: str) -> Synthesized:
     """Synthesizes a deployment whose file holds `overrides` (YAML), beside the project's serve configs."""
-    import aws_cdk as cdk
-
-    from app import build
+    from app import build, new_app
     from kvrelay.settings import read_deployment
 
     context = json.loads((REPOSITORY / "cdk.json").read_text())["context"]
@@ -63,7 +61,7 @@ def synthesize(overrides: str) -> Synthesized:
         file = Path(folder) / "deployment.yaml"
         (Path(folder) / "serve_configs").symlink_to(REPOSITORY / "serve_configs")
         file.write_text(overrides)
-        app = cdk.App(context=context, outdir=f"{folder}/cdk.out")
+        app = new_app(context=context, outdir=f"{folder}/cdk.out")
         build(app, read_deployment(file))
         folder_out = Path(app.synth().directory)
         return Synthesized(

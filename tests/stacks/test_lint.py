@@ -40,12 +40,12 @@ def test_cdk_nag_finds_nothing_but_what_is_acknowledged(tmp_path: Path, override
     import aws_cdk as cdk
     from cdk_nag import AwsSolutionsChecks
 
-    from app import build
+    from app import build, new_app
     from kvrelay.settings import read_deployment
 
     (tmp_path / "serve_configs").symlink_to(REPOSITORY / "serve_configs")
     (tmp_path / "deployment.yaml").write_text(overrides)
-    app = cdk.App(
+    app = new_app(
         context=json.loads((REPOSITORY / "cdk.json").read_text())["context"], outdir=str(tmp_path / "out")
     )
     build(app, read_deployment(tmp_path / "deployment.yaml"))
