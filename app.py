@@ -7,7 +7,12 @@ from typing import Any
 import aws_cdk as cdk
 
 from kvrelay.errors import UserError
+from kvrelay.planner.summary import summary_line
+from kvrelay.rules import check_all
+from kvrelay.rules.reading import subject_of
+from kvrelay.serve_app import load_serve_app
 from kvrelay.settings import DeploymentFile, read_deployment
+from kvrelay_aws.findings import annotate
 from stacks.cluster import ClusterStack
 from stacks.network import NetworkStack
 from stacks.serving import ServingStack
@@ -16,11 +21,15 @@ from stacks.serving import ServingStack
 def build(app: cdk.App, source: DeploymentFile) -> None:
     """Adds the deployment's three stacks to `app`."""
     deployment = source.deployment
+    serve_app = load_serve_app(source.serve_config_path)
     environment = cdk.Environment(account=deployment.account, region=deployment.region)
 
     network = NetworkStack(app, "Network", deployment=deployment, env=environment)
     cluster = ClusterStack(app, "Cluster", deployment=deployment, vpc=network.vpc, env=environment)
-    ServingStack(app, "Serving", source=source, cluster=cluster.cluster, env=environment)
+    serving = ServingStack(
+        app, "Serving", deployment=deployment, serve_app=serve_app, cluster=cluster.cluster, env=environment
+    )
+    annotate(serving, check_all(subject_of(source)), summary_line(deployment, serve_app))
 
     for key, value in deployment.all_tags.items():
         cdk.Tags.of(app).add(key, value)

@@ -4,7 +4,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-from kvrelay.settings import DeploymentFile
+from kvrelay.serve_app import ServeApp
+from kvrelay.settings import Deployment
 from stacks.deployment_stack import DeploymentStack
 
 
@@ -16,14 +17,15 @@ class ServingStack(DeploymentStack):
         scope: Construct,
         id: str,
         *,
-        source: DeploymentFile,
+        deployment: Deployment,
+        serve_app: ServeApp,
         cluster: eks.ICluster,
         env: cdk.Environment,
     ) -> None:
         super().__init__(
             scope,
             id,
-            deployment=source.deployment,
+            deployment=deployment,
             description="kvrelay: device plugins, KubeRay operator and the Ray service",
             env=env,
         )
@@ -36,7 +38,7 @@ class ServingStack(DeploymentStack):
                 {
                     "apiVersion": "v1",
                     "kind": "Namespace",
-                    "metadata": {"name": source.deployment.serving.namespace},
+                    "metadata": {"name": deployment.serving.namespace},
                 }
             ],
         )

@@ -132,6 +132,13 @@ class Files:
         return {reference: Value.root(documents[0])}
 
 
+def subject_of(deployment: DeploymentFile) -> Subject:
+    """A deployment that was read already, with the Serve config that it names."""
+    files = Files(deployment=deployment)
+    files.add_named_serve_config()
+    return files.subject()
+
+
 def kind_of(value: Any) -> str | None:
     """`manifest`, `serve` or `deployment` by what a document holds; None when it is none of them."""
     if not isinstance(value, dict):
