@@ -1,14 +1,18 @@
-"""The OpenAI-compatible endpoint a command talks to: given by URL, or the one served on this machine."""
+"""The OpenAI-compatible endpoint a command talks to: given by URL, or the one last announced on this machine."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 
 from kvrelay.errors import UserError
+
+# Whoever serves on this machine, or forwards a cluster's port to it, says so here.
+ANNOUNCED = Path(__file__).parents[2] / ".kvrelay" / "endpoint.json"
 
 
 class EndpointError(UserError):
@@ -71,11 +75,16 @@ class Endpoint:
         asked = f"does not serve {wanted}" if wanted else "serves more than one model; choose with --model"
         raise EndpointError(f"{self.url} {asked}; it serves {names}")
 
+    def announce(self, file: Path = ANNOUNCED) -> None:
+        """Makes this the endpoint that commands use when they are given none. The key is not written."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(asdict(self) | {"api_key": None}))
+
 
 def endpoint(url: str | None, metrics_urls: tuple[str, ...] = (), api_key: str | None = None) -> Endpoint:
-    """The endpoint at `url`, or the one served on this machine when there is no `url`. Raises UserError."""
+    """The endpoint at `url`, or the announced one when there is no `url`. Raises UserError."""
     if url is None:
-        return _local_endpoint()
+        return announced_endpoint()
     parts = urlsplit(url if "//" in url else f"http://{url}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UserError(f"--url {url!r} is not an address; right would be http://127.0.0.1:8000")
@@ -84,17 +93,15 @@ def endpoint(url: str | None, metrics_urls: tuple[str, ...] = (), api_key: str |
     return Endpoint(f"{parts.scheme}://{parts.netloc}{path}", metrics_urls, api_key)
 
 
-def _local_endpoint() -> Endpoint:
-    # Only looked up when nothing was named: against a cluster kvrelay.local plays no part.
-    from kvrelay.local.serving.session import SessionFolder
-
-    project = Path(__file__).parents[2]
-    session = SessionFolder(project / ".kvrelay" / "serving").session()
-    if session is None or not session.alive:
+def announced_endpoint(file: Path = ANNOUNCED) -> Endpoint:
+    """The endpoint that `announce` left. Raises EndpointError when there is none."""
+    try:
+        found = json.loads(file.read_text())
+        return Endpoint(str(found["url"]), tuple(found["metrics_urls"]))
+    except (OSError, ValueError, KeyError, TypeError):
         raise EndpointError(
             "no endpoint: nothing is served on this machine (kvrelay local serve), and no --url was given"
-        )
-    return Endpoint(session.url, (session.metrics_url,))
+        ) from None
 
 
 def _is_loopback(url: str) -> bool:

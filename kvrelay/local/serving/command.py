@@ -18,7 +18,7 @@ from kvrelay.local.serving.session import (
     Phase,
     SessionFolder,
 )
-from kvrelay.local.serving.target import cpu_config
+from kvrelay.local.serving.target import rendered_here
 from kvrelay.local.serving.tiny_model import tiny_model
 
 STATE = PROJECT / ".kvrelay"
@@ -57,8 +57,11 @@ def serve(config: Path | None, port: int, metrics_port: int, attach: bool) -> No
     """
     interpreter = require_environment().interpreter
     model = tiny_model(interpreter, STATE / "models")
-    rendered, model_id = cpu_config(config, model)
-    serve_config(rendered, model_id, interpreter, port, metrics_port, attach)
+    app, rendered = rendered_here(config, model)
+    click.echo(f"{app.file}, and for this machine:")
+    for addition in rendered.additions:
+        click.echo(f"  {addition}")
+    serve_config(rendered.config, app.model_id, interpreter, port, metrics_port, attach)
 
 
 def serve_config(

@@ -27,6 +27,7 @@ from kvrelay.local.serving.containment import (
 )
 from kvrelay.local.serving.session import Phase, Progress, Session, SessionFolder
 from kvrelay.local.serving.supervisor import INNER_HTTP_PORT, INNER_METRICS_PORT
+from kvrelay.ops.endpoint import ANNOUNCED
 
 # Seen for two engines, their workers, three Serve replicas and Ray's own processes: 7 to 9.
 MEMORY_NEEDED_GIB = 9
@@ -115,6 +116,8 @@ def follow(folder: SessionFolder, session: Session) -> Iterator[Progress]:
                 folder.clear()
                 raise ServingError(progress.detail)
             last = progress
+            if progress.phase is Phase.READY:
+                session.endpoint.announce(folder.root.parent / ANNOUNCED.name)
             yield progress
             if progress.phase is Phase.READY:
                 return

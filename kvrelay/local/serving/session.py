@@ -9,6 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from kvrelay.local.serving.containment import started_at
+from kvrelay.ops.endpoint import ANNOUNCED, Endpoint
 
 DEFAULT_ENDPOINT_PORT = 8000
 DEFAULT_METRICS_PORT = 8080
@@ -46,6 +47,10 @@ class Session:
     @property
     def metrics_url(self) -> str:
         return f"http://127.0.0.1:{self.metrics_port}/metrics"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        return Endpoint(self.url, (self.metrics_url,))
 
     @property
     def alive(self) -> bool:
@@ -93,7 +98,7 @@ class SessionFolder:
 
     def clear(self) -> None:
         """Forgets the session. Its logs stay until the next one begins."""
-        for file in (self._session, self._progress, self.config):
+        for file in (self._session, self._progress, self.config, self.root.parent / ANNOUNCED.name):
             file.unlink(missing_ok=True)
 
 

@@ -1,0 +1,44 @@
+"""Prompts for proving a prefill/decode pair right: every length where a block begins, ends or overflows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# Ordinary text tokens in every vocabulary from the tiny model's 480 upwards: no special token is among them.
+_FIRST_TOKEN, _LAST_TOKEN = 60, 259
+
+
+@dataclass(frozen=True, slots=True)
+class ProofPrompt:
+    """A prompt as token ids, so that its length is what it says, and the number of tokens to answer."""
+
+    tokens: tuple[int, ...]
+    max_tokens: int
+
+    @property
+    def length(self) -> int:
+        return len(self.tokens)
+
+
+def proof_prompts(
+    block_size: int, max_model_len: int, max_tokens: int = 16, seed: int = 7
+) -> list[ProofPrompt]:
+    """One prompt for each telling length that leaves room for `max_tokens`, seeded."""
+    source = random.Random(seed)
+    lengths = sorted(set(_lengths(block_size, max_model_len - max_tokens)))
+    return [
+        ProofPrompt(
+            tuple(source.randint(_FIRST_TOKEN, _LAST_TOKEN) for _ in range(length)),
+            max_tokens,
+        )
+        for length in lengths
+    ]
+
+
+def _lengths(block: int, longest: int) -> Iterator[int]:
+    edges = [block, 2 * block, 3 * block, 8 * block, longest // block * block]
+    for length in (1, 2, 5, *(edge + step for edge in edges for step in (-1, 0, 1)), longest // 2, longest):
+        if 1 <= length <= longest:
+            yield length

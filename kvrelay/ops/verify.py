@@ -1,0 +1,110 @@
+"""kvrelay verify: proves on the running app that prefill hands its cache to decode and answers stay right."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import click
+
+from kvrelay.errors import UserError
+from kvrelay.ops.answers import Answer, ask_all
+from kvrelay.ops.endpoint import Endpoint
+from kvrelay.ops.engine_metrics import EngineCounts, EngineRole, engine_counts, scrape
+from kvrelay.ops.proof import Evidence, KvGeometry, Verdict, verdicts
+from kvrelay.ops.proof_prompts import ProofPrompt, proof_prompts
+
+# Looked up by name when asked for: what serves on this machine is not this module's business.
+TARGETS = {"local": "kvrelay.local.serving.proof_target:local_target"}
+# Engines report to the node's metrics page every ten seconds or less.
+_METRICS_SECONDS = 40.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProofTarget:
+    """What is proved: where it answers, how large its cache is, and who knows the right answers."""
+
+    endpoint: Endpoint
+    model: str
+    geometry: KvGeometry
+    max_model_len: int
+    reference: Callable[[Sequence[ProofPrompt]], list[Answer]]
+    tolerance: float = 0.0
+
+
+class NotProvedError(UserError):
+    """A claim did not hold."""
+
+    exit_code = 1
+
+
+@click.command()
+@click.option("--target", type=click.Choice(sorted(TARGETS)), default="local", show_default=True)
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def verify(target: str, output: str) -> None:
+    """Prove that prefill and decode work together, or say what does not hold.
+
+    Greedy answers equal one ordinary engine's; every prompt's KV cache moved, in transfers of
+    the right size; decode recomputed nothing; nothing failed or expired. Exit code 1 if not so.
+    """
+    found = prove(_target(target), click.echo if output == "text" else lambda _: None)
+    if output == "json":
+        click.echo(json.dumps([asdict(verdict) for verdict in found], indent=2))
+    else:
+        for verdict in found:
+            click.echo(f"{'holds' if verdict.held else 'FAILS'}  {verdict.claim}: {verdict.saw}")
+    failed = [verdict.claim for verdict in found if not verdict.held]
+    if failed:
+        raise NotProvedError(f"not proved: {'; '.join(failed)}")
+
+
+def _target(name: str) -> ProofTarget:
+    module, _, attribute = TARGETS[name].partition(":")
+    target: ProofTarget = getattr(importlib.import_module(module), attribute)()
+    return target
+
+
+def prove(target: ProofTarget, say: Callable[[str], None]) -> list[Verdict]:
+    """Asks, gathers what the engines counted meanwhile, and judges it."""
+    return verdicts(gather(target, say), target.tolerance)
+
+
+def gather(target: ProofTarget, say: Callable[[str], None]) -> Evidence:
+    """The evidence of one run. The app must be idle otherwise: its counters are of all requests."""
+    prompts = proof_prompts(target.geometry.block_size, target.max_model_len)
+    say(
+        f"{len(prompts)} prompts of {prompts[0].length} to {prompts[-1].length} tokens; reference answers first"
+    )
+    reference = target.reference(prompts)
+    before = _counts(target)
+    answers = asyncio.run(ask_all(target.endpoint, target.model, prompts, secrets.token_hex(8)))
+    say("answered; reading the engines' metrics")
+    expected = sum(prompt.length for prompt in prompts)
+    prefill, decode = _settled(target, before, expected)
+    return Evidence(prompts, answers, reference, target.geometry, prefill, decode)
+
+
+def _settled(
+    target: ProofTarget, before: dict[EngineRole, EngineCounts], prompt_tokens: int
+) -> tuple[EngineCounts, EngineCounts]:
+    """What was counted since `before`, once all prompt tokens show on decode or the metrics' time is up."""
+    deadline = time.monotonic() + _METRICS_SECONDS
+    while True:
+        now = _counts(target)
+        prefill, decode = (
+            now.get(role, EngineCounts()).since(before.get(role, EngineCounts()))
+            for role in (EngineRole.PREFILL, EngineRole.DECODE)
+        )
+        seen = sum(decode.prompt_tokens.values())
+        if (seen >= prompt_tokens and decode.transfers > 0) or time.monotonic() > deadline:
+            return prefill, decode
+        time.sleep(1.0)
+
+
+def _counts(target: ProofTarget) -> dict[EngineRole, EngineCounts]:
+    return engine_counts(scrape(target.endpoint.metrics_urls))
