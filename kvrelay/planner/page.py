@@ -81,12 +81,13 @@ def _reference(root: Path) -> Iterator[str]:
         ],
     )
     yield ""
-    yield (
-        f"A sequence of {engine.max_model_len} tokens takes {found.sequence / MIB:.1f} MiB; {found.sequences} fit at "
-        f"once. {made.comparison.verdict[0].upper()}{made.comparison.verdict[1:]} (half of what plain replicas sustain, "
-        f"prompts around {engine.max_model_len // 2} tokens). Cost {made.cost.usd_per_hour:.2f} USD/h, first token "
-        f"about {made.timelines['deploy'].seconds / 60:.0f} minutes after `cdk deploy`."
-    )
+    verdict = made.comparison.verdict
+    yield f"A sequence of {engine.max_model_len} tokens takes {found.sequence / MIB:.1f} MiB;"
+    yield f"{found.sequences} fit at once."
+    yield f"{verdict[0].upper()}{verdict[1:]}"
+    yield f"(prompts around {engine.max_model_len // 2} tokens, TTFT p90 within 2 s, ITL p99 within 200 ms)."
+    yield f"Cost {made.cost.usd_per_hour:.2f} USD/h; first token about"
+    yield f"{made.timelines['deploy'].seconds / 60:.0f} minutes after `cdk deploy`."
     yield ""
     yield "![TTFT, ITL, requests within the goals and their price over the ratio of prefill to decode](planner.svg)"
     yield ""
@@ -113,8 +114,9 @@ def _calibration() -> Iterator[str]:
     loaded = [row for row in found if row.what not in {"TTFT", "prefill", "descriptors"}]
     yield (
         f"Median error: {typical_error(alone):.0%} for a request alone, {typical_error(loaded):.0%} under load "
-        f"({typical_error([row for row in loaded if row.what.endswith('p50')]):.0%} at the median, "
-        f"{typical_error([row for row in loaded if row.what.endswith('p99')]):.0%} at p99)."
+        f"({typical_error([row for row in loaded if row.what.endswith('p50')]):.0%} at p50, "
+        f"{typical_error([row for row in loaded if row.what.endswith('p99')]):.0%} at p99). The constants of "
+        "`kvrelay/data/calibration.yaml` were fitted to the requests alone and the parts; nothing was fitted to loads."
     )
     yield ""
     yield from _grid(
@@ -136,8 +138,8 @@ def _calibration() -> Iterator[str]:
     yield ""
     yield "- TTFT p90 at 4 + 0.5: 11 % of the requests are long, so that p90 lies on the edge between chats and long"
     yield "  prompts; 16 long ones came in 32 s of measuring."
-    yield "- Prefill/decode at 20 + 1.5: prefill is 79 % busy. The planner gives the steady state, which such a queue"
-    yield "  takes minutes to reach; the run lasted 32 s."
+    yield "- Prefill/decode at 20 + 1.5: prefill is four fifths busy and its queue long. The planner gives the steady"
+    yield "  state and serves prompts one by one; the run began empty and lasted 32 s, and vLLM packs short prompts."
     yield "- ITL p99: about one step in a hundred is stopped by a long prompt, so that p99 lies on an edge too."
     yield ""
     yield "Figures that others published:"
@@ -153,8 +155,8 @@ def _models() -> Iterator[str]:
     yield ""
     yield "## Models"
     yield ""
-    yield "Parameters are counted from the fields of each config.json, layer by layer. `published` is the maker's count."
-    yield "Cache and state are bytes at 16 bits a number."
+    yield "Parameters are counted from the fields of each config.json, layer by layer. `published` is the"
+    yield "maker's count. Cache and state are bytes at 16 bits a number."
     yield ""
     lines = []
     for each in models_known():
@@ -196,14 +198,14 @@ def _assumptions() -> Iterator[str]:
     yield ""
     yield "- Fit: weights from shapes; activations as one full step's states and logits (good to about half a GiB);"
     yield "  CUDA graphs 18 MiB a layer; the cache in vLLM's blocks, which a hybrid model makes as large as its state."
-    yield "- Prefill: operations over dense tensor throughput times 0.62. Decode: bytes over memory bandwidth times 0.75."
-    yield "  Both shares were fitted on H200 only; on L4 and all other GPUs they are the same assumption."
-    yield "- Queues: Poisson arrivals; Pollaczek and Khinchine's waiting time in front of prefill, Little's law for decode."
-    yield "  Plain replicas are tried with vLLM's own chunk and a quarter of it; the better one is the rival."
+    yield "- Prefill: operations over dense tensor throughput times 0.62. Decode: bytes over memory bandwidth"
+    yield "  times 0.75. Both shares were fitted on H200 only; on L4 and all other GPUs they are the same assumption."
+    yield "- Queues: Poisson arrivals; Pollaczek and Khinchine's waiting time in front of prefill, Little's law"
+    yield "  for decode. Plain replicas are tried with vLLM's own chunk and a quarter of it; the better is the rival."
     yield "- Transfers stop decode while they are posted: one descriptor a block and layer once the pool has cycled."
     yield "  A larger `block_size` makes fewer; that is the first thing to try where ITL p99 is too high."
-    yield f"- Not measured: {unmeasured}; tensor parallelism's loss; every duration marked `assumed` in"
-    yield "  `kvrelay/data/durations.yaml`. `kvrelay bench` on your nodes replaces any of them."
+    yield f"- Not measured: {unmeasured}; tensor parallelism's loss; every duration marked"
+    yield "  `assumed` in `kvrelay/data/durations.yaml`. `kvrelay bench` on your nodes replaces any of them."
 
 
 def _grid(head: Iterable[str], lines: Iterable[Iterable[str]]) -> Iterator[str]:

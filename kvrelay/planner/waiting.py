@@ -55,22 +55,25 @@ def waiting(services: Sequence[tuple[float, float]], servers: int) -> Wait:
 
 
 def _residual(services: Sequence[tuple[float, float]], step: float) -> list[float]:
-    """What is left of the service in progress when someone arrives, on the grid (rounded up)."""
+    """What is left of the service in progress when someone arrives, each cell shared by its two ends."""
     total = sum(rate * seconds for rate, seconds in services)
     shares = [0.0] * (_BINS + 1)
     for rate, seconds in services:
         cells = max(1, min(_BINS, ceil(seconds / step)))
         for cell in range(1, cells + 1):
             inside = min(seconds, cell * step) - (cell - 1) * step
-            shares[cell] += rate * max(0.0, inside) / total
+            half = rate * max(0.0, inside) / total / 2
+            shares[cell - 1] += half
+            shares[cell] += half
     return shares
 
 
 def _compound_geometric(residual: Sequence[float], busy_share: float) -> list[float]:
     """Panjer's recursion."""
-    result = [1 - busy_share]
+    at_once = 1 - busy_share * residual[0]
+    result = [(1 - busy_share) / at_once]
     for index in range(1, _BINS + 1):
-        result.append(busy_share * sum(map(mul, residual[1 : index + 1], reversed(result))))
+        result.append(busy_share / at_once * sum(map(mul, residual[1 : index + 1], reversed(result))))
     rest = max(0.0, 1 - sum(result))
     result[-1] += rest
     return result

@@ -1,0 +1,92 @@
+"""Transfer, cost and time of the reference deployment, against the facts."""
+
+import pytest
+
+from kvrelay.data import instance_type
+from kvrelay.data.performance import fabrics
+from kvrelay.data.reading import load
+from kvrelay.planner.cost import Footprint, Nodes, cost
+from kvrelay.planner.engine import Engine
+from kvrelay.planner.model_config import known_shape
+from kvrelay.planner.timeline import PHASES, timeline
+from kvrelay.planner.transfer import descriptors, fabric_of, possible_fabrics, transfer
+
+REFERENCE = Engine(known_shape("Qwen/Qwen3.5-9B"), instance_type("g6.8xlarge"))
+NODES = (Nodes("gpu", "g6.8xlarge", 2, 200), Nodes("system", "m7i.xlarge", 1, 50))
+
+
+@pytest.mark.parametrize(
+    ("fabric", "milliseconds"), [("efa-staged", 61), ("tcp", 304), ("ucx-emulated", 633)]
+)
+def test_a_4096_token_prompt_travels_as_long_as_the_facts_say(fabric: str, milliseconds: float) -> None:
+    assert transfer(REFERENCE, 4096, fabric).seconds * 1e3 == pytest.approx(milliseconds, rel=0.03)
+
+
+def test_gpudirect_only_where_the_instance_has_it() -> None:
+    assert fabric_of(instance_type("g6.8xlarge")) == "efa-staged"
+    assert fabric_of(instance_type("p5.48xlarge")) == "efa-gpudirect"
+    assert possible_fabrics(instance_type("g6.xlarge")) == ["tcp"]
+
+
+def test_a_tensor_parallel_engine_takes_its_share_of_the_line() -> None:
+    shape, node = known_shape("Qwen/Qwen3-32B"), instance_type("g6.12xlarge")
+    alone = transfer(Engine(shape, node), 4096, "efa-staged")
+    together = transfer(Engine(shape, node, tensor_parallel=4), 4096, "efa-staged")
+    assert together.bytes == alone.bytes
+    assert together.gb_per_s == pytest.approx(4 * alone.gb_per_s)
+
+
+def test_larger_blocks_take_fewer_descriptors() -> None:
+    shape, node = known_shape("Qwen/Qwen3-8B"), instance_type("g6.8xlarge")
+    assert descriptors(Engine(shape, node, block=128), 8192) < descriptors(Engine(shape, node), 8192) / 7
+
+
+def test_fabrics_say_whether_they_were_measured() -> None:
+    assert not fabrics()["efa-staged"].measured
+    assert all(fabric.source for fabric in fabrics().values())
+
+
+def test_the_reference_costs_what_the_facts_say() -> None:
+    bill = cost(Footprint("us-east-2", 2, NODES, nat_gateways=1, interface_endpoints=0))
+    assert bill.usd_per_hour == pytest.approx(4.4, rel=0.03)
+    assert bill.unknown == ()
+
+
+def test_endpoints_cost_in_every_zone() -> None:
+    without = cost(Footprint("us-east-2", 3, NODES, 1, 0)).usd_per_hour
+    with_two = cost(Footprint("us-east-2", 3, NODES, 1, 2)).usd_per_hour
+    assert without is not None
+    assert with_two == pytest.approx(without + 2 * 3 * 0.01)
+
+
+def test_an_unknown_node_price_leaves_the_sum_unknown() -> None:
+    bill = cost(Footprint("mars-north-1", 2, NODES, 1, 0))
+    assert bill.usd_per_hour is None
+    assert "nodes, gpu: 2 x g6.8xlarge" in bill.unknown
+
+
+@pytest.mark.parametrize(
+    ("phase", "least", "most"),
+    [("deploy", 20, 32), ("destroy", 10, 15), ("restart-warm", 1, 3), ("restart-cold", 8, 20)],
+)
+def test_phases_take_as_long_as_the_sample_says(phase: str, least: float, most: float) -> None:
+    assert least <= timeline(phase, 16.7).seconds / 60 <= most
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_no_step_starts_before_what_it_waits_for(phase: str) -> None:
+    steps = {step.name: step for step in timeline(phase, 16.7).steps}
+    for name, entry in load("durations.yaml")[phase].items():
+        for other in entry["after"]:
+            assert steps[name].start >= steps[other].start + steps[other].seconds
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_the_critical_path_is_as_long_as_the_phase(phase: str) -> None:
+    line = timeline(phase, 16.7)
+    assert sum(step.seconds for step in line.steps if step.critical) == pytest.approx(line.seconds)
+
+
+def test_larger_weights_delay_the_first_token_but_not_a_warm_restart() -> None:
+    assert timeline("deploy", 130).seconds > timeline("deploy", 16).seconds
+    assert timeline("restart-warm", 130).seconds == timeline("restart-warm", 16).seconds
