@@ -93,7 +93,7 @@ def _apply(config: Any, edit: Edit) -> Iterator[Addition]:
     for key in above:
         if edit.kind is Kind.REMOVE and not _holds(parent, key):
             return
-        parent = parent[key] if isinstance(parent, list) else parent.setdefault(key, {})
+        parent = parent[key] if _holds(parent, key) else parent.setdefault(key, {})
     before = parent[last] if _holds(parent, last) else None
     if edit.kind is Kind.REMOVE:
         if _holds(parent, last):

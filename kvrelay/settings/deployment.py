@@ -50,6 +50,11 @@ PrincipalArn = Annotated[
 ReservationId = Annotated[
     str, Shape(r"cr-[0-9a-f]{17}", "a capacity reservation such as cr-0123456789abcdef0")
 ]
+SecretName = Annotated[
+    str,
+    Shape(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", "a Kubernetes name: lower-case letters, digits, - and ."),
+]
+FeatureGate = Annotated[str, Shape(r"[A-Z][A-Za-z0-9]{1,62}", "a feature gate such as RayJobDeletionPolicy")]
 Bucket = Annotated[str, Shape(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "an S3 bucket's name")]
 Prefix = Annotated[
     str,
@@ -303,6 +308,18 @@ class HuggingFaceWeights(Settings):
     source: Literal["hugging-face"] = "hugging-face"
     token_secret_name: Annotated[str | None, StringConstraints(min_length=1, max_length=512)] = None
     """An AWS Secrets Manager secret that holds the token of a gated model. Synth never reads it."""
+    token_kubernetes_secret: SecretName | None = None
+    """A Kubernetes Secret of the served namespace that holds the token instead, under the key `token`."""
+
+    @model_validator(mode="after")
+    def _one_token(self) -> Self:
+        if self.token_secret_name and self.token_kubernetes_secret:
+            raise SettingError(
+                ("token_kubernetes_secret",),
+                self.token_kubernetes_secret,
+                "is a second token beside token_secret_name; keep one of them",
+            )
+        return self
 
 
 class S3Weights(Settings):
@@ -328,9 +345,13 @@ class Serving(Settings):
     """AWS's Ray LLM container, or your own on top of it; with a tag or digest."""
     security_profile: Literal["privileged", "ipc-lock"] = "privileged"
     """`privileged`: what AWS needed to register CUDA memory with EFA. `ipc-lock`: narrower, try it first."""
+    hugepages_mib: Annotated[int, Field(ge=0, le=65536, multiple_of=2)] = 0
+    """Huge pages (2 MiB each) for each worker, which libfabric then uses; the nodes must have set them aside."""
     weights: Weights = HuggingFaceWeights()
     upgrade: Literal["in-place", "surge"] = "in-place"
     """`surge` builds the new Ray cluster beside the old one: set max_count to twice count."""
+    operator_feature_gates: dict[FeatureGate, bool] = {}
+    """KubeRay's feature gates that differ from its defaults."""
 
     @field_validator("image")
     @classmethod
