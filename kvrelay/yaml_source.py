@@ -165,10 +165,12 @@ def decode_text(content: bytes, file: str) -> str:
         raise InvalidFileError([f"{file}:{line}: is not UTF-8 text; save it as UTF-8"]) from None
 
 
-def parse_documents(text: str, file: str, origin: Origin = _WHOLE_FILE) -> list[Document]:
+def parse_documents(
+    text: str, file: str, origin: Origin = _WHOLE_FILE, most_values: int = MAX_VALUES
+) -> list[Document]:
     """All non-empty documents in `text`; `file` names it in messages, `origin` says where it stands there."""
     try:
-        roots = list(_Composer(text, file, origin).roots())
+        roots = list(_Composer(text, file, origin, most_values).roots())
     except yaml.reader.ReaderError as error:
         line, _ = origin.place(text.count("\n", 0, error.position), 0)
         code = ord(error.character) if isinstance(error.character, str) else error.character
@@ -187,15 +189,18 @@ def parse_documents(text: str, file: str, origin: Origin = _WHOLE_FILE) -> list[
 class _Composer:
     """Builds nodes from parser events, without recursion into hostile depth and without expanding aliases."""
 
-    def __init__(self, text: str, file: str, origin: Origin) -> None:
+    def __init__(self, text: str, file: str, origin: Origin, most_values: int) -> None:
         self._loader = _LOADER(text)
         self._text = text
         self._file = file
         self._origin = origin
+        self._most_values = most_values
         self._resolver: Any = Resolver()
         self._constructor = SafeConstructor()
         self._anchors: dict[str, Node] = {}
         self._values = 0
+        self._expanded = 0
+        self._scalars: dict[tuple[str, str], Any] = {}
         self._documents = 0
         self._lines: list[str] = []
 
@@ -210,7 +215,10 @@ class _Composer:
                         raise self._fail(
                             event, f"holds more than {MAX_DOCUMENTS:,} documents; split the file"
                         )
-                    yield self._node(self._loader.get_event(), depth=1)
+                    root = self._node(self._loader.get_event(), depth=1)
+                    self._expanded += root.values
+                    self._hold(event, self._expanded)
+                    yield root
         finally:
             self._loader.dispose()
 
@@ -223,8 +231,14 @@ class _Composer:
     def _count(self, event: Any, values: int) -> None:
         """Whatever costs time or memory counts: each value, each alias, each key that a merge copies."""
         self._values += values
-        if self._values > MAX_VALUES:
-            raise self._fail(event, f"holds more than {MAX_VALUES:,} values; is it the right file?")
+        if self._values > self._most_values:
+            raise self._fail(event, f"holds more than {self._most_values:,} values; is it the right file?")
+
+    def _hold(self, event: Any, expanded: int) -> None:
+        if expanded > self._most_values:
+            raise self._fail(
+                event, f"holds more than {self._most_values:,} values once its aliases are followed"
+            )
 
     def _node(self, event: Any, depth: int) -> Node:
         self._count(event, 1)
@@ -240,8 +254,7 @@ class _Composer:
             node = self._sequence(event, depth)
         else:
             node = self._mapping(event, depth)
-        if node.values > MAX_VALUES:
-            raise self._fail(event, f"holds more than {MAX_VALUES:,} values once its aliases are followed")
+        self._hold(event, node.values)
         if event.anchor:
             self._anchors[event.anchor] = node
         return node
@@ -258,10 +271,17 @@ class _Composer:
         if len(event.value) > MAX_NUMBER_LENGTH:
             raise self._not_valid(event, tag)
         try:
-            value = self._constructor.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark))
+            value = self._plain(tag, event.value)
         except (ValueError, KeyError, OverflowError):
             raise self._not_valid(event, tag) from None
         return Node(value, line, column)
+
+    def _plain(self, tag: str, text: str) -> Any:
+        """A number, switch or null. Most of them repeat."""
+        if (tag, text) not in self._scalars:
+            self._scalars[tag, text] = self._constructor.construct_object(yaml.ScalarNode(tag, text))
+            self._constructor.constructed_objects.clear()
+        return self._scalars[tag, text]
 
     def _not_valid(self, event: Any, tag: str) -> InvalidFileError:
         return self._fail(event, f"{event.value[:40]!r} is not a valid {tag.rpartition(':')[2]}")

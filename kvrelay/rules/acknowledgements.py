@@ -65,9 +65,17 @@ def of_comments(text: str, document: Document) -> Iterator[Acknowledgement]:
         yield Acknowledgement(rule, reason.strip(), Value.root(document))
 
 
-def acknowledged(finding: Finding, acknowledgements: list[Acknowledgement]) -> Finding:
+def by_rule(acknowledgements: list[Acknowledgement]) -> dict[str, list[Acknowledgement]]:
+    """Acknowledgements by the rule that they accept findings of."""
+    grouped: dict[str, list[Acknowledgement]] = {}
+    for each in acknowledgements:
+        grouped.setdefault(each.rule, []).append(each)
+    return grouped
+
+
+def acknowledged(finding: Finding, grouped: dict[str, list[Acknowledgement]]) -> Finding:
     """The finding with the reason why someone accepts it, if someone does."""
-    for acknowledgement in acknowledgements:
+    for acknowledgement in grouped.get(finding.rule, []):
         if acknowledgement.covers(finding):
             return replace(finding, acknowledged=acknowledgement.reason)
     return finding

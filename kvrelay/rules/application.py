@@ -245,7 +245,7 @@ class LocalCode(ServeRule):
 
     number = "EN042"
     level = Level.ERROR
-    mend = "Put the code into the image, or name an archive such as https://.../code.zip or s3://..."
+    mend = "Put the code into the image, or name an archive such as s3://bucket/code.zip"
     source = _SCHEMA
 
     def check(self, part: ServeConfig) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from kvrelay.rules.acknowledgements import acknowledged
+from kvrelay.rules.acknowledgements import acknowledged, by_rule
 from kvrelay.rules.registry import RULES
 from kvrelay.rules.rule import Finding, Level, Rule
 from kvrelay.rules.subject import Subject
@@ -17,8 +17,9 @@ MOST_FINDINGS_OF_A_RULE = 50
 
 def check_all(subject: Subject, rules: Sequence[Rule[Any]] = RULES) -> list[Finding]:
     """Every finding, by file and line; the acknowledged ones with their reason. Pure: reads and changes nothing."""
+    accepted = by_rule(subject.acknowledgements)
     findings = [
-        acknowledged(finding, subject.acknowledgements)
+        acknowledged(finding, accepted)
         for rule in rules
         for finding in islice(rule.findings(subject), MOST_FINDINGS_OF_A_RULE)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import yaml
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_CLOSE = 0.8
+_SHORTEST_NAME = 5
 _LONGEST_NAME = 80
 
 
@@ -27,13 +26,28 @@ def known(*kinds: str) -> frozenset[str]:
     return frozenset(name for kind in kinds for name in _content()[kind])
 
 
-@cache
 def meant(name: str, *kinds: str) -> str | None:
-    """The known name that `name` is a misspelling of; None when it is known, or unlike all of them."""
-    names = known(*kinds)
-    if name in names or len(name) > _LONGEST_NAME:
+    """The known name that `name` is a misspelling of; None when it is known, or unlike all of them.
+
+    One letter too many, too few, wrong or swapped with its neighbour; case, dashes and underscores do not count.
+    """
+    if name in known(*kinds) or not _SHORTEST_NAME <= len(name) <= _LONGEST_NAME:
         return None
-    close = difflib.get_close_matches(name.lower().replace("-", "_"), sorted(names), n=1, cutoff=_CLOSE)
-    if close:
-        return close[0]
-    return next((known_name for known_name in names if known_name.lower() == name.lower()), None)
+    variants = _variants(*kinds)
+    return next((variants[each] for each in _shortened(_plain(name)) if each in variants), None)
+
+
+@cache
+def _variants(*kinds: str) -> dict[str, str]:
+    """Every known name, whole and with each letter left out, with the name itself."""
+    names = [name for name in sorted(known(*kinds)) if len(name) >= _SHORTEST_NAME]
+    shortened = {each: name for name in names for each in _shortened(_plain(name))}
+    return shortened | {_plain(name): name for name in names}
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _shortened(name: str) -> list[str]:
+    return [name, *(name[:index] + name[index + 1 :] for index in range(len(name)))]

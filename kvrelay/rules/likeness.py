@@ -139,12 +139,14 @@ class HybridStateLayout(EngineRule):
         value = part.variable(name)
         if value.exists and value.text != "DS":
             yield self.found(value, f"{name} is {value.shown}")
-        elif not value.exists and (cluster := part.app.serve.cluster):
-            groups = [group.ray_container for group in cluster.workers]
-            if groups and not all(container.names_variable(name) for container in groups):
-                yield self.found(
-                    part.model_source, f"the hybrid model {part.model_source.shown} lacks {name}"
-                )
+            return
+        cluster = part.app.serve.cluster
+        if (
+            cluster
+            and not value.exists
+            and len(cluster.worker_environment.get(name, [])) < len(cluster.workers)
+        ):
+            yield self.found(part.model_source, f"the hybrid model {part.model_source.shown} lacks {name}")
 
 
 class HybridManagerOff(EngineRule):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from kvrelay.rules.value import Value
 
@@ -192,11 +193,11 @@ class RayCluster:
     owner: Manifest
     spec: Value
 
-    @property
+    @cached_property
     def head(self) -> RayGroup:
         return RayGroup(self.spec["headGroupSpec"], is_head=True)
 
-    @property
+    @cached_property
     def workers(self) -> list[RayGroup]:
         return [RayGroup(value, is_head=False) for value in self.spec["workerGroupSpecs"].items()]
 
@@ -207,6 +208,20 @@ class RayCluster:
     @property
     def autoscales(self) -> bool:
         return self.spec["enableInTreeAutoscaling"].is_true
+
+    @cached_property
+    def uses_efa(self) -> bool:
+        """Whether any worker gets an EFA interface."""
+        return any(group.pod.count(EFA) for group in self.workers)
+
+    @cached_property
+    def worker_environment(self) -> dict[str, list[Value]]:
+        """Every value that a worker's Ray container gives an environment variable, by the variable's name."""
+        values: dict[str, list[Value]] = {}
+        for group in self.workers:
+            for entry in group.ray_container.value["env"].items():
+                values.setdefault(entry["name"].text or "", []).append(entry["value"])
+        return values
 
     @property
     def ray_version(self) -> tuple[int, int] | None:

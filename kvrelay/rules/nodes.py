@@ -13,7 +13,6 @@ from kvrelay.rules.subject import DeploymentPart, Placement
 from kvrelay.rules.value import Value
 from kvrelay.settings import GpuNodeGroup, Role
 
-_EFA_TYPES = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html"
 _LEAST_SYSTEM_MEMORY_MIB = 8 * 1024
 _LEAST_SYSTEM_VCPUS = 4
 
@@ -35,59 +34,11 @@ def _engine_group(part: Placement, engine: Engine) -> GpuNodeGroup | None:
     return part.deployment.settings.gpu_nodes.group_for(Role(engine.role)) if engine.role else None
 
 
-class UnknownInstanceType(DeploymentRule):
-    """What a type has (GPUs, EFA, disks) is data; of a type that is not in it nothing can be checked or sized."""
-
-    number = "EF001"
-    level = Level.WARNING
-    mend = "Correct the name, or add the type with `kvrelay data refresh`"
-    source = "kvrelay/data/instance_types"
-
-    def check(self, part: DeploymentPart) -> Iterator[Finding]:
-        named = [(group.instance_type, value["instance_type"]) for group, value in _groups(part)]
-        system = part.value.at("system_nodes", "instance_type")
-        for name, value in [*named, (part.settings.system_nodes.instance_type, system)]:
-            try:
-                instance_type(name)
-            except UnknownNameError as error:
-                yield self.found(value, f"the {error}")
-
-
-class NoEfa(DeploymentRule):
-    """Without EFA the cache moves over TCP: the time to first token grows many times."""
-
-    number = "EF002"
-    level = Level.ERROR
-    mend = "Use a type with EFA: g6.8xlarge is the smallest of its family, then g6e.8xlarge, p5, p5en"
-    source = _EFA_TYPES
-
-    def check(self, part: DeploymentPart) -> Iterator[Finding]:
-        for group, value in _groups(part):
-            kind = known_type(group.instance_type)
-            if kind and kind.gpu and not kind.efa:
-                yield self.found(value["instance_type"], f"{kind.name} has no EFA")
-
-
-class NoGpu(DeploymentRule):
-    """The engines run on NVIDIA GPUs."""
-
-    number = "EF003"
-    level = Level.ERROR
-    mend = "Use a type with GPUs, such as g6.8xlarge"
-    source = "https://docs.aws.amazon.com/AWSEC2/latest/instancetypes/ac.html"
-
-    def check(self, part: DeploymentPart) -> Iterator[Finding]:
-        for group, value in _groups(part):
-            kind = known_type(group.instance_type)
-            if kind and not kind.gpu:
-                yield self.found(value["instance_type"], f"{kind.name} has no GPU")
-
-
 class RolesShareOneNode(DeploymentRule):
     """Prefill and decode on one node talk over EFA's loopback, which stalls with EAGAIN; pods of the two roles
     refuse to share a node, so one of them would wait for ever."""
 
-    number = "EF004"
+    number = "EF001"
     level = Level.ERROR
     mend = "Set count to 2 or more, or give each role a group of its own"
     source = "https://github.com/ai-dynamo/dynamo/issues/7764"
@@ -102,7 +53,7 @@ class PlacementGroupWithReservation(DeploymentRule):
     """A reservation that was made without the placement group holds no capacity in it: launches fail with
     InsufficientInstanceCapacity while the reservation is paid for."""
 
-    number = "EF005"
+    number = "EF002"
     level = Level.WARNING
     mend = "Set placement_group: false; Capacity Blocks are close together anyway"
     source = "https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3730"
@@ -122,7 +73,7 @@ class SpotGpuNodes(DeploymentRule):
     """A Spot node goes with two minutes' notice: a prefill node fails the requests whose cache it holds, a decode
     node cuts the streams that it answers, and the pair waits until a node and its image are back."""
 
-    number = "EF006"
+    number = "EF003"
     level = Level.WARNING
     mend = "Use on-demand or reserved capacity for what users wait for"
     source = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-interruptions.html"
@@ -136,7 +87,7 @@ class SpotGpuNodes(DeploymentRule):
 class SmallSystemNodes(DeploymentRule):
     """System nodes run the Ray head, the KubeRay operator, CoreDNS and the ingress replicas of Serve."""
 
-    number = "EF007"
+    number = "EF004"
     level = Level.WARNING
     mend = "Use m7i.xlarge (4 vCPU, 16 GiB) or larger"
     source = "https://docs.ray.io/en/latest/cluster/vms/user-guides/large-cluster-best-practices.html"
@@ -151,7 +102,7 @@ class SmallSystemNodes(DeploymentRule):
 class TooFewGpuNodes(PlacementRule):
     """Replicas for which no GPU is left wait for ever: the node group grows no further than its count."""
 
-    number = "EF010"
+    number = "EF005"
     level = Level.ERROR
     mend = "Raise count, or lower the replicas or parallel sizes in the serve config"
     source = "https://docs.ray.io/en/latest/serve/resource-allocation.html"
@@ -177,7 +128,7 @@ class TooFewGpuNodes(PlacementRule):
 class AcceleratorDiffers(PlacementRule):
     """Ray places an engine with an accelerator type only on nodes that have it: on any other it waits for ever."""
 
-    number = "EF011"
+    number = "EF006"
     level = Level.ERROR
     mend = "Correct or remove accelerator_type"
     source = "https://docs.ray.io/en/latest/ray-core/accelerator-types.html"
@@ -200,7 +151,7 @@ class AcceleratorDiffers(PlacementRule):
 class EngineSpansNodes(PlacementRule):
     """Tensor parallel workers exchange data in each layer: across nodes each token waits for the network."""
 
-    number = "EF012"
+    number = "EF007"
     level = Level.WARNING
     mend = "Use a type with as many GPUs as the engine takes, or a smaller model or quantization"
     source = "vLLM's documentation, serving/parallelism_scaling"
@@ -216,9 +167,6 @@ class EngineSpansNodes(PlacementRule):
 
 
 RULES: tuple[Rule[Any], ...] = (
-    UnknownInstanceType(),
-    NoEfa(),
-    NoGpu(),
     RolesShareOneNode(),
     PlacementGroupWithReservation(),
     SpotGpuNodes(),

@@ -42,7 +42,7 @@ _INTERNAL = {
     "service.beta.kubernetes.io/aws-load-balancer-internal",
 }
 _MOVING_ARCHIVE = re.compile(
-    r"/(?:archive/)?refs/heads/|/archive/(?:main|master)\.zip|\.git@(?:main|master)\b"
+    r"/(?:archive/)?refs/heads/|/(?:archive|raw)/(?:main|master)[./]|\.git@(?:main|master)\b"
 )
 
 

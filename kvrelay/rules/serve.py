@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from kvrelay.rules.manifests import EFA, RayCluster
+from kvrelay.rules.manifests import RayCluster
 from kvrelay.rules.value import Value
 
 PREFILL_DECODE_BUILDER = "build_pd_openai_app"
@@ -77,7 +78,7 @@ class Engine:
     def on_efa(self) -> bool:
         """Whether the manifest around it runs it in pods with EFA interfaces."""
         cluster = self.app.serve.cluster
-        return cluster is not None and any(group.pod.count(EFA) for group in cluster.workers)
+        return cluster is not None and cluster.uses_efa
 
     @property
     def replicas(self) -> int | None:
@@ -112,7 +113,7 @@ class Application:
     def is_prefill_decode(self) -> bool:
         return self.builder == PREFILL_DECODE_BUILDER
 
-    @property
+    @cached_property
     def roles(self) -> dict[str, Engine]:
         """The engines of a prefill/decode application that are written in the file, by role."""
         if not self.is_prefill_decode:
@@ -126,7 +127,7 @@ class Application:
     def _inlined(self, name: str) -> Value:
         return self.serve.referenced.get(self.arguments[name].text or "", self.arguments[name])
 
-    @property
+    @cached_property
     def engines(self) -> list[Engine]:
         """Every engine that is written in the file."""
         if self.is_prefill_decode:
@@ -160,7 +161,7 @@ class ServeConfig:
     referenced: dict[str, Value] = field(default_factory=dict)
     """Engine configs in files of their own, by the path that the config names."""
 
-    @property
+    @cached_property
     def applications(self) -> list[Application]:
         if self.value["applications"].is_list:
             return [Application(self, value) for value in self.value["applications"].items()]

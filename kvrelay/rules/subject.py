@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvrelay.rules import acknowledgements
 from kvrelay.rules.acknowledgements import Acknowledgement
-from kvrelay.rules.embedded import ray_service
+from kvrelay.rules.embedded import ray_services
 from kvrelay.rules.manifests import flattened, ray_cluster
 from kvrelay.rules.serve import Application, ServeConfig
 from kvrelay.rules.value import Value
@@ -49,11 +49,7 @@ class Subject:
             [DeploymentPart(deployment.deployment, Value.root(deployment.document))] if deployment else []
         )
         self.manifests = [manifest for each in manifests for manifest in flattened(Value.root(each))]
-        self.ray_services = [
-            ray_service(each)
-            for each in self.manifests
-            if each.group == "ray.io" and each.kind == "RayService"
-        ]
+        self.ray_services = ray_services(self.manifests)
         self.ray_clusters = [cluster for each in self.manifests if (cluster := ray_cluster(each))]
         self.ray_groups = [group for cluster in self.ray_clusters for group in cluster.groups]
         self.pods = [pod for manifest in self.manifests for pod in manifest.pods()]

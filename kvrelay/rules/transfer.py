@@ -395,7 +395,7 @@ class SharedMasterPort(PairRule):
 
 def _of_workers(engine: Engine, name: str) -> list[Value]:
     cluster = engine.app.serve.cluster
-    return [group.ray_container.environment(name) for group in cluster.workers] if cluster else []
+    return cluster.worker_environment.get(name, []) if cluster else []
 
 
 RULES: tuple[Rule[Any], ...] = (
