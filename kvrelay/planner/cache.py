@@ -40,8 +40,8 @@ class CacheShape:
     @property
     def padded_state(self) -> int:
         """The states of one sequence in blocks as large as those of the attention layers."""
-        if not self.linear_layers:
-            return 0
+        if not self.linear_layers or not self.full_layers:
+            return self.state
         return self.linear_layers * self.block_tokens * self.full_token // self.full_layers
 
     def sequence(self, tokens: int) -> int:

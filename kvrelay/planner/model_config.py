@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kvrelay.data.models import model
-from kvrelay.errors import UserError
+from kvrelay.planner.fields import Fields, ModelConfigError
 from kvrelay.planner.shape import (
     Experts,
     GroupedAttention,
@@ -24,10 +24,6 @@ _KNOWN = _PLAIN | {"gemma3_text", "gpt_oss", "deepseek_v3", "qwen3_5_text", "qwe
 _FULL_WINDOW = 1 << 17
 """A window this long (phi-3) never binds: the layers count as full attention."""
 _STORED_AS = {"fp8": "fp8", "mxfp4": "mxfp4", "awq": "awq", "gptq": "gptq", "compressed-tensors": "int8"}
-
-
-class ModelConfigError(UserError):
-    """A config.json that the planner can't size."""
 
 
 def known_shape(id: str) -> ModelShape:
@@ -50,22 +46,22 @@ def read_shape(path: Path) -> ModelShape:
 
 def shape_of(config: Mapping[str, Any], name: str) -> ModelShape:
     """The shape of a model from its config.json fields; `name` stands in messages."""
-    fields = _Fields(config.get("text_config") or config, name)
+    outer = Fields(config, name)
+    fields = outer.part("text_config") or outer
     model_type = fields.text("model_type")
     if model_type not in _KNOWN:
         raise ModelConfigError(
             f"{name}: model_type {model_type!r} is not one that the planner can size; "
             f"it knows {', '.join(sorted(_KNOWN))}"
         )
-    layers = fields.number("num_hidden_layers")
+    layers = fields.positive("num_hidden_layers")
     full, windowed, linear = _layer_kinds(fields, model_type, layers)
-    outer = _Fields(config, name)
     return ModelShape(
         name=name,
         model_type=model_type,
-        hidden=fields.number("hidden_size"),
+        hidden=fields.positive("hidden_size"),
         ffn_width=fields.number("intermediate_size", 0),
-        vocabulary=fields.number("vocab_size"),
+        vocabulary=fields.positive("vocab_size"),
         tied_embeddings=bool(fields.get("tie_word_embeddings", outer.get("tie_word_embeddings", False))),
         attention=_attention(fields, model_type),
         full_layers=full,
@@ -75,47 +71,14 @@ def shape_of(config: Mapping[str, Any], name: str) -> ModelShape:
         linear=_linear(fields) if linear else None,
         experts=_experts(fields, model_type, layers),
         norms_per_layer=4 if model_type == "gemma3_text" else 2,
-        vision_parameters=vision_parameters(config, fields.number("hidden_size")),
+        vision_parameters=vision_parameters(outer, fields.positive("hidden_size")),
         mtp_layers=fields.number("mtp_num_hidden_layers", fields.number("num_nextn_predict_layers", 0)),
-        longest=fields.number("max_position_embeddings"),
+        longest=fields.positive("max_position_embeddings"),
         weights=_stored_as(outer, name),
     )
 
 
-class _Fields:
-    """A config's fields; a wrong or missing one is told with its name."""
-
-    def __init__(self, values: Any, name: str) -> None:
-        if not isinstance(values, Mapping):
-            raise ModelConfigError(f"{name}: text_config is not an object")
-        self._values = values
-        self._name = name
-
-    def get(self, field: str, default: Any = None) -> Any:
-        return self._values.get(field, default)
-
-    def text(self, field: str) -> str:
-        value = self._values.get(field)
-        if not isinstance(value, str):
-            raise ModelConfigError(f"{self._name}: {field} is {value!r}; the planner needs it as text")
-        return value
-
-    def number(self, field: str, default: int | None = None) -> int:
-        value = self._values.get(field)
-        if value is None:
-            value = default
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 40:
-            raise ModelConfigError(f"{self._name}: {field} is {value!r}; the planner needs a whole number")
-        return value
-
-    def positive(self, field: str, default: int | None = None) -> int:
-        value = self.number(field, default)
-        if value == 0:
-            raise ModelConfigError(f"{self._name}: {field} is 0; the planner needs 1 at least")
-        return value
-
-
-def _layer_kinds(fields: _Fields, model_type: str, layers: int) -> tuple[int, int, int]:
+def _layer_kinds(fields: Fields, model_type: str, layers: int) -> tuple[int, int, int]:
     """How many layers attend fully, within a window, or keep a state."""
     kinds = fields.get("layer_types")
     if isinstance(kinds, list) and kinds:
@@ -133,7 +96,7 @@ def _layer_kinds(fields: _Fields, model_type: str, layers: int) -> tuple[int, in
     return 0, layers, 0
 
 
-def _attention(fields: _Fields, model_type: str) -> GroupedAttention | LatentAttention:
+def _attention(fields: Fields, model_type: str) -> GroupedAttention | LatentAttention:
     heads = fields.positive("num_attention_heads")
     if model_type == "deepseek_v3":
         return LatentAttention(
@@ -154,18 +117,18 @@ def _attention(fields: _Fields, model_type: str) -> GroupedAttention | LatentAtt
     )
 
 
-def _linear(fields: _Fields) -> LinearAttention:
+def _linear(fields: Fields) -> LinearAttention:
     return LinearAttention(
         key_heads=fields.positive("linear_num_key_heads"),
         value_heads=fields.positive("linear_num_value_heads"),
         key_dim=fields.positive("linear_key_head_dim"),
         value_dim=fields.positive("linear_value_head_dim"),
         conv_kernel=fields.positive("linear_conv_kernel_dim", 4),
-        state_bytes=2 if fields.get("mamba_ssm_dtype") in {"bfloat16", "float16"} else 4,
+        state_bytes=2 if fields.get("mamba_ssm_dtype") in ("bfloat16", "float16") else 4,
     )
 
 
-def _experts(fields: _Fields, model_type: str, layers: int) -> Experts | None:
+def _experts(fields: Fields, model_type: str, layers: int) -> Experts | None:
     count = fields.number(
         "num_experts", fields.number("num_local_experts", fields.number("n_routed_experts", 0))
     )
@@ -187,12 +150,12 @@ def _experts(fields: _Fields, model_type: str, layers: int) -> Experts | None:
     )
 
 
-def _stored_as(outer: _Fields, name: str) -> str:
+def _stored_as(outer: Fields, name: str) -> str:
     quantization = outer.get("quantization_config")
     if not isinstance(quantization, Mapping):
         return "bf16"
     method = quantization.get("quant_method")
-    if method not in _STORED_AS:
+    if not isinstance(method, str) or method not in _STORED_AS:
         raise ModelConfigError(
             f"{name}: quantization_config.quant_method {method!r} is not one that the planner can size; "
             f"it knows {', '.join(_STORED_AS)}"

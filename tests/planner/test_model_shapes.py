@@ -1,15 +1,21 @@
 """Model shapes: as many parameters and cache bytes as their makers publish."""
 
+import copy
 import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from kvrelay.data import instance_type
 from kvrelay.data.models import Model, model, models_known
 from kvrelay.data.unknown import UnknownNameError
 from kvrelay.planner.cache import cache_shape, layer_token_bytes
-from kvrelay.planner.fit import GIB, MIB
-from kvrelay.planner.model_config import ModelConfigError, known_shape, read_shape, shape_of
+from kvrelay.planner.engine import Engine
+from kvrelay.planner.fields import ModelConfigError
+from kvrelay.planner.fit import GIB, MIB, fit
+from kvrelay.planner.model_config import known_shape, read_shape, shape_of
 from kvrelay.planner.parameters import active, count
 from kvrelay.planner.weights import weight_bytes
 
@@ -137,7 +143,7 @@ def test_an_unknown_model_names_close_ones_and_the_way_out() -> None:
         ("[]", "is not a JSON object"),
         ("[" * 100_000, "is not JSON"),
         ('{"model_type": "mamba"}', "model_type 'mamba' is not one that the planner can size"),
-        ('{"text_config": [1]}', "text_config is not an object"),
+        ('{"text_config": [1]}', "text_config: is not an object"),
         ('{"model_type": 3}', "model_type is 3; the planner needs it as text"),
         ('{"model_type": "llama"}', "num_hidden_layers is None; the planner needs a whole number"),
         ('{"model_type": "llama", "num_hidden_layers": "many"}', "num_hidden_layers is 'many'"),
@@ -165,3 +171,39 @@ def test_a_wrong_config_is_told_in_one_line(tmp_path: Path, content: str, line: 
 def test_a_missing_config_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ModelConfigError, match="can't be read"):
         read_shape(tmp_path / "config.json")
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(1 << 70), 1 << 70),
+    st.floats(),
+    st.text(max_size=8),
+    st.lists(st.text(max_size=4), max_size=3),
+    st.dictionaries(st.text(max_size=4), st.integers(), max_size=2),
+)
+
+
+@given(data=st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_spoilt_config_is_sized_or_refused_in_one_line(data: st.DataObject) -> None:
+    known = data.draw(st.sampled_from(models_known()))
+    config = copy.deepcopy(dict(known.config))
+    for _ in range(data.draw(st.integers(1, 3))):
+        inner = data.draw(
+            st.sampled_from([part for part in config.values() if isinstance(part, dict)] or [config])
+        )
+        spoilt = data.draw(st.sampled_from([config, inner]))
+        if spoilt:
+            field = data.draw(st.sampled_from(sorted(spoilt)))
+            if data.draw(st.booleans()):
+                del spoilt[field]
+            else:
+                spoilt[field] = data.draw(JUNK)
+    refusal = ""
+    try:
+        fit(Engine(shape_of(config, "config.json"), instance_type("p5.48xlarge")))
+    except ModelConfigError as error:
+        refusal = str(error)
+    assert refusal == "" or refusal.startswith("config.json: ")
+    assert "\n" not in refusal
