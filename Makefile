@@ -52,6 +52,9 @@ else
 	@cdk diff --all --no-color
 endif
 
+manifests: setup ## Every Kubernetes object as YAML in dist/, for GitOps.
+	@python -m kvrelay_k8s
+
 deploy: setup ## Deploy to the AWS account of your credentials; shows the cost and asks first.
 	@kvrelay deploy
 
