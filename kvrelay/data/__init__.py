@@ -8,6 +8,7 @@ with the closest known names; unknown prices are None.
     service_prices("us-east-2").nat_gateway_hour
     versions().eks_addons["vpc-cni"]
     vcpu_quota(instance_type("g6.8xlarge")).code
+    offered("g6.8xlarge", "eu-west-1")          # False; None where the data says nothing
 """
 
 from kvrelay.data.gpus import Gpu, all_gpus, gpu
@@ -30,6 +31,7 @@ from kvrelay.data.prices import (
     service_prices,
 )
 from kvrelay.data.quotas import Purchase, Quota, quotas, vcpu_quota
+from kvrelay.data.regions import known_regions, offered, regions_offering
 from kvrelay.data.unknown import UnknownNameError
 from kvrelay.data.versions import (
     ContainerVersions,
@@ -60,10 +62,13 @@ __all__ = [
     "instance_type",
     "instance_types",
     "known_container_tags",
+    "known_regions",
+    "offered",
     "price",
     "price_date",
     "priced_regions",
     "quotas",
+    "regions_offering",
     "service_prices",
     "vcpu_quota",
     "versions",

@@ -11,9 +11,12 @@ from kvrelay.data import (
     gpu,
     instance_types,
     known_container_tags,
+    known_regions,
+    offered,
     price,
     price_date,
     priced_regions,
+    regions_offering,
     service_prices,
     versions,
 )
@@ -92,3 +95,28 @@ def test_the_cuda_container_default_of_the_settings_is_the_tested_one() -> None:
     from kvrelay.settings import Deployment
 
     assert Deployment().serving.image == versions().container.image
+
+
+def test_offerings_are_those_of_ec2() -> None:
+    from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
+
+    by_region = INSTANCE_TYPE_OFFERINGS["region"]
+    assert set(known_regions()) == set(by_region)
+    for region, entries in by_region.items():
+        names = {entry["InstanceType"] for entry in entries}
+        for each in instance_types():
+            assert offered(each.name, region) == (each.name in names), (each.name, region)
+
+
+def test_the_data_says_nothing_of_a_region_or_type_it_does_not_hold() -> None:
+    assert offered("g6.8xlarge", "mars-north-1") is None
+    assert offered("x1.large", "us-east-2") is None
+    assert offered("g6.8xlarge", "us-east-2") is True
+    assert "eu-west-1" not in regions_offering("g6.8xlarge")
+
+
+def test_a_price_is_known_only_where_the_type_is_offered() -> None:
+    for region in priced_regions():
+        for each in instance_types():
+            if price(each.name, region) is not None and region in known_regions():
+                assert offered(each.name, region), (each.name, region)
