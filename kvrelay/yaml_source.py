@@ -74,6 +74,7 @@ class Node:
     children: dict[Key, Node] = field(default_factory=dict)
     values: int = 1
     text_origin: Origin | None = None
+    """Where the lines of a literal block of text stand."""
 
     def placed_at(self, line: int, column: int) -> Node:
         """The same value with another position."""
@@ -127,9 +128,9 @@ def path_text(path: Sequence[Key]) -> str:
     return text
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path, most_values: int = MAX_VALUES, most_bytes: int = MAX_BYTES) -> Document:
     """The one document of a file. Raises InvalidFileError when there is none, or more than one."""
-    documents = read_documents(path)
+    documents = parse_documents(read_text(path, most_bytes), str(path), most_values=most_values)
     if len(documents) != 1:
         raise InvalidFileError([f"{path}: holds {len(documents)} YAML documents; exactly one is needed"])
     return documents[0]
@@ -140,24 +141,22 @@ def read_documents(path: Path) -> list[Document]:
     return parse_documents(read_text(path), str(path))
 
 
-def read_text(path: Path) -> str:
-    """The text of a file or pipe of at most MAX_BYTES. Raises InvalidFileError when it can't be read."""
+def read_text(path: Path, most_bytes: int = MAX_BYTES) -> str:
+    """The text of a file or pipe of at most `most_bytes`. Raises InvalidFileError when it can't be read."""
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+            content = file.read(most_bytes + 1)
     except OSError as error:
         raise InvalidFileError([f"{path}: can't be read: {error.strerror}"]) from None
     except ValueError:
         raise InvalidFileError([f"{str(path)!r}: can't be a file's name; correct it"]) from None
-    return decode_text(content, str(path))
+    return decode_text(content, str(path), most_bytes)
 
 
-def decode_text(content: bytes, file: str) -> str:
+def decode_text(content: bytes, file: str, most_bytes: int = MAX_BYTES) -> str:
     """UTF-8 bytes as text. Raises InvalidFileError when they are too many, or not UTF-8."""
-    if len(content) > MAX_BYTES:
-        raise InvalidFileError(
-            [f"{file}: is larger than {MAX_BYTES // 1024 // 1024} MiB; is it the right file?"]
-        )
+    if len(content) > most_bytes:
+        raise InvalidFileError([f"{file}: is larger than {most_bytes // 1024} KiB; is it the right file?"])
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -286,16 +285,17 @@ class _Composer:
     def _not_valid(self, event: Any, tag: str) -> InvalidFileError:
         return self._fail(event, f"{event.value[:40]!r} is not a valid {tag.rpartition(':')[2]}")
 
-    def _text_origin(self, event: Any) -> Origin:
-        """Where the text of a scalar begins: a literal block begins on the line after its `|`, indented."""
-        line, column = self._place(event)
+    def _text_origin(self, event: Any) -> Origin | None:
+        """Where the text of a literal block begins: on the line after its `|`, indented. None for other text."""
+        if event.style != "|" or not self._origin.literal:
+            return None
         first = event.value.lstrip("\n").split("\n", 1)[0]
-        if event.style != "|" or not self._origin.literal or not first:
-            return Origin(line, column, literal=False)
         self._lines = self._lines or _LINE_BREAK.split(self._text)
-        blank = len(event.value) - len(event.value.lstrip("\n"))
-        source = self._lines[event.start_mark.line + 1 + blank]
-        return Origin(line + 1, self._origin.column + max(0, len(source) - len(first)), literal=True)
+        index = event.start_mark.line + 1 + len(event.value) - len(event.value.lstrip("\n"))
+        if not first or index >= len(self._lines):
+            return None
+        indentation = max(0, len(self._lines[index]) - len(first))
+        return Origin(self._place(event)[0] + 1, self._origin.column + indentation, literal=True)
 
     def _sequence(self, event: Any, depth: int) -> Node:
         node = Node([], *self._place(event))

@@ -82,7 +82,7 @@ class Pod:
     def spec(self) -> Value:
         return self.template["spec"]
 
-    @property
+    @cached_property
     def containers(self) -> list[Container]:
         return [Container(value) for value in self.spec["containers"].items()]
 
@@ -93,7 +93,12 @@ class Pod:
 
     def count(self, resource: str) -> int:
         """How many of an extended resource its containers get together."""
-        return sum(container.count(resource) for container in self.containers)
+        return self._devices.get(resource, 0)
+
+    @cached_property
+    def _devices(self) -> dict[str, int]:
+        devices = (GPU, EFA)
+        return {name: sum(container.count(name) for container in self.containers) for name in devices}
 
     def labels(self) -> dict[str, str]:
         return {
@@ -124,11 +129,11 @@ class Manifest:
 
     value: Value
 
-    @property
+    @cached_property
     def kind(self) -> str:
         return self.value["kind"].text or ""
 
-    @property
+    @cached_property
     def group(self) -> str:
         """The API group; empty for the core group."""
         return (self.value["apiVersion"].text or "").rpartition("/")[0]
@@ -173,11 +178,11 @@ class RayGroup:
     def name(self) -> str:
         return "head" if self.is_head else self.value["groupName"].scalar_text or "worker"
 
-    @property
+    @cached_property
     def pod(self) -> Pod:
         return Pod(self.value["template"])
 
-    @property
+    @cached_property
     def ray_container(self) -> Container:
         """KubeRay runs Ray in the first container."""
         return Container(self.value.at("template", "spec", "containers", 0))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
-from kvrelay.data import InstanceType, UnknownNameError, gpu, instance_type
+from kvrelay.data import InstanceType, UnknownNameError, gpu, instance_types
 from kvrelay.rules.kinds import DeploymentRule, PlacementRule
 from kvrelay.rules.rule import Finding, Level, Rule
 from kvrelay.rules.serve import Engine
@@ -19,10 +20,12 @@ _LEAST_SYSTEM_VCPUS = 4
 
 def known_type(name: str) -> InstanceType | None:
     """The instance type, or None when the data does not hold it."""
-    try:
-        return instance_type(name)
-    except UnknownNameError:
-        return None
+    return _types().get(name)
+
+
+@cache
+def _types() -> dict[str, InstanceType]:
+    return {each.name: each for each in instance_types()}
 
 
 def _groups(part: DeploymentPart) -> Iterator[tuple[GpuNodeGroup, Value]]:

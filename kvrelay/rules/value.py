@@ -36,10 +36,10 @@ class Value:
 
     def at(self, *keys: Key) -> Value:
         """The value at a path below this one."""
-        value = self
+        node = self._node
         for key in keys:
-            value = value[key]
-        return value
+            node = node.children.get(key) if node else None
+        return Value(self.document, (*self.path, *keys), node)
 
     @property
     def exists(self) -> bool:

@@ -13,6 +13,10 @@ from kvrelay.settings.deployment import Deployment
 from kvrelay.settings.faults import fault_lines
 from kvrelay.yaml_source import Document, read_document
 
+# Far more than a deployment needs, and few enough that a message for each wrong one stays readable.
+_MOST_VALUES = 2_000
+_MOST_BYTES = 256 * 1024
+
 
 @dataclass(frozen=True)
 class DeploymentFile:
@@ -29,7 +33,7 @@ class DeploymentFile:
 
 def read_deployment(path: Path) -> DeploymentFile:
     """Reads and validates. Raises InvalidFileError with one line for each fault."""
-    document = read_document(path)
+    document = read_document(path, _MOST_VALUES, _MOST_BYTES)
     if not isinstance(document.value, dict):
         raise InvalidFileError(
             [f"{document.place()}: is not a mapping of settings; see deployment.yaml of the project"]
