@@ -113,7 +113,9 @@ def _changes(before: Engine, after: Engine) -> tuple[str, ...]:
 
 def _distance(each: Alternative) -> tuple[int, float, int]:
     # Holding less than was asked for is worse than any setting; 4 bits cost more accuracy than 8.
-    given_up = sum(change.startswith("max_model_len") or change.endswith("at once") for change in each.changes)
+    given_up = sum(
+        change.startswith("max_model_len") or change.endswith("at once") for change in each.changes
+    )
     coarser = sum(change == "weights in awq" for change in each.changes)
     return len(each.changes) + 2 * given_up + coarser, _cost(each), each.engine.tensor_parallel
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
+from kvrelay.errors import UserError
 from kvrelay.planner.asked import asked
-from kvrelay.planner.plan import Wish, usual_workload
+from kvrelay.planner.plan import Plan, Wish, usual_workload
 from kvrelay.planner.plan import plan as make_plan
-from kvrelay.planner.ratio import Goals
 from kvrelay.planner.workload import parse_mix
 from kvrelay.serve_app import load_serve_app
 from kvrelay.settings import read_deployment
@@ -40,10 +40,8 @@ _POSITIVE = click.FloatRange(min=0, min_open=True, max=1e6)
 @click.option(
     "--rate", type=_POSITIVE, help="Requests a second; half of what plain replicas serve if left out."
 )
-@click.option("--ttft", type=_POSITIVE, default=2.0, show_default=True, help="Goal for TTFT p90, seconds.")
-@click.option(
-    "--itl", type=_POSITIVE, default=200.0, show_default=True, help="Goal for ITL p99, milliseconds."
-)
+@click.option("--ttft", type=_POSITIVE, help="Goal for TTFT p90, s; 2, or 3 x a lone request's if longer.")
+@click.option("--itl", type=_POSITIVE, help="Goal for ITL p99, ms; 200, or 3 x a lone request's if longer.")
 @click.option(
     "--picture", type=click.Path(dir_okay=False, path_type=Path), help="Write an SVG of all splits here."
 )
@@ -55,8 +53,8 @@ def plan(
     concurrency: int,
     mix: str | None,
     rate: float | None,
-    ttft: float,
-    itl: float,
+    ttft: float | None,
+    itl: float | None,
     picture: Path | None,
     output: str,
 ) -> None:
@@ -70,11 +68,7 @@ def plan(
     app = load_serve_app(serve_config or read.serve_config_path)
     wanted = asked(read.deployment, app, concurrency, model_config)
     workload = parse_mix(mix, 1.0) if mix else usual_workload(wanted)
-    made = make_plan(wanted, Wish(workload, rate, Goals(ttft, itl / 1000)))
-    if picture and made.comparison:
-        from kvrelay.planner.picture import draw
-
-        picture.write_text(draw(wanted, made.comparison))
+    made = make_plan(wanted, Wish(workload, rate, ttft, itl / 1000 if itl else None))
     if output == "json":
         from kvrelay.planner.as_json import as_json
 
@@ -85,5 +79,20 @@ def plan(
         from kvrelay.planner.table import show
 
         show(made, Console(width=None if sys.stdout.isatty() else 120))
+    if picture:
+        _write_picture(picture, made)
     if not made.all_fit:
         raise SystemExit(1)
+
+
+def _write_picture(path: Path, made: Plan) -> None:
+    from kvrelay.planner.picture import draw
+
+    if made.comparison is None:
+        raise UserError(
+            "--picture: there is nothing to compare; the model must fit, on two replicas at least"
+        )
+    try:
+        path.write_text(draw(made.asked, made.comparison))
+    except OSError as error:
+        raise UserError(f"--picture: {path} can't be written: {error.strerror}") from None

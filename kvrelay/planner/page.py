@@ -85,7 +85,9 @@ def _reference(root: Path) -> Iterator[str]:
     yield f"A sequence of {engine.max_model_len} tokens takes {found.sequence / MIB:.1f} MiB;"
     yield f"{found.sequences} fit at once."
     yield f"{verdict[0].upper()}{verdict[1:]}"
-    yield f"(prompts around {engine.max_model_len // 2} tokens, TTFT p90 within 2 s, ITL p99 within 200 ms)."
+    goals = made.comparison.goals
+    yield f"(prompts around {engine.max_model_len // 2} tokens, TTFT p90 within {goals.ttft_p90:g} s,"
+    yield f"ITL p99 within {goals.itl_p99 * 1e3:g} ms)."
     yield f"Cost {made.cost.usd_per_hour:.2f} USD/h; first token about"
     yield f"{made.timelines['deploy'].seconds / 60:.0f} minutes after `cdk deploy`."
     yield ""
@@ -202,6 +204,7 @@ def _assumptions() -> Iterator[str]:
     yield "  times 0.75. Both shares were fitted on H200 only; on L4 and all other GPUs they are the same assumption."
     yield "- Queues: Poisson arrivals; Pollaczek and Khinchine's waiting time in front of prefill, Little's law"
     yield "  for decode. Plain replicas are tried with vLLM's own chunk and a quarter of it; the better is the rival."
+    yield "  Where prefill and decode have different nodes, all plain replicas count as on decode's."
     yield "- Transfers stop decode while they are posted: one descriptor a block and layer once the pool has cycled."
     yield "  A larger `block_size` makes fewer; that is the first thing to try where ITL p99 is too high."
     yield f"- Not measured: {unmeasured}; tensor parallelism's loss; every duration marked"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kvrelay.planner.alternatives import Alternative, alternatives
 from kvrelay.planner.asked import Asked, Role
 from kvrelay.planner.cost import Cost, cost
 from kvrelay.planner.fit import GIB, Fit, fit
-from kvrelay.planner.ratio import Comparison, Goals, comfortable_rate, compare
+from kvrelay.planner.ratio import Comparison, Goals, comfortable_rate, compare, usual_goals
 from kvrelay.planner.roofline import prefill_seconds
 from kvrelay.planner.timeline import PHASES, Timeline, timeline
 from kvrelay.planner.transfer import Transfer, fabric_of, possible_fabrics, transfer
@@ -59,7 +59,8 @@ class Wish:
     workload: Workload | None = None
     """Only its mix counts; the rate is the next setting."""
     rate: float | None = None
-    goals: Goals = field(default_factory=Goals)
+    ttft_p90: float | None = None
+    itl_p99: float | None = None
 
 
 def plan(asked: Asked, wish: Wish | None = None) -> Plan:
@@ -72,6 +73,7 @@ def plan(asked: Asked, wish: Wish | None = None) -> Plan:
     compared = None
     if all(each.fit.fits for each in fits) and asked.replicas > 1:
         engine = asked.decode.engine
+        usual = usual_goals(engine, workload)
         rate = wish.rate or comfortable_rate(engine, asked.replicas, workload)
         compared = compare(
             asked.prefill.engine,
@@ -79,7 +81,7 @@ def plan(asked: Asked, wish: Wish | None = None) -> Plan:
             asked.replicas,
             workload.at(max(rate, 1e-3)),
             fabric_of(engine.instance),
-            wish.goals,
+            Goals(wish.ttft_p90 or usual.ttft_p90, wish.itl_p99 or usual.itl_p99),
             bill.usd_per_hour,
         )
     return Plan(

@@ -11,14 +11,27 @@ from kvrelay.planner.serving import Latency, plain, prefill_decode
 from kvrelay.planner.workload import Workload
 
 _HALVINGS = 9
+_ALONE = 1e-4
+"""Requests a second at which none meets another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goals:
     """What users must see. Seconds; TTFT for nine requests in ten, ITL for 99 tokens in a hundred."""
 
-    ttft_p90: float = 2.0
-    itl_p99: float = 0.2
+    ttft_p90: float
+    itl_p99: float
+
+
+def usual_goals(engine: Engine, workload: Workload) -> Goals:
+    """TTFT within 2 s and ITL within 200 ms, or three times what a lone request takes where that is longer."""
+    alone = plain(engine, 1, workload.at(_ALONE))
+    return Goals(max(2.0, _rounded(3 * alone.ttft[90])), max(0.2, _rounded(3 * alone.itl[50])))
+
+
+def _rounded(seconds: float) -> float:
+    """Two significant digits: a goal, not a measurement."""
+    return float(f"{seconds:.2g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +158,7 @@ def _option(
 
 def _largest(holds: Callable[[Workload], bool], workload: Workload) -> float:
     """The largest rate of the mix at which `holds`, to a few parts in a thousand; 0 if it never does."""
-    low = 1e-4
+    low = _ALONE
     if not holds(workload.at(low)):
         return 0.0
     high = low

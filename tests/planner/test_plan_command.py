@@ -203,3 +203,20 @@ def test_the_planner_imports_neither_cdk_nor_an_aws_client_nor_ray() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert found.stdout.strip() == "[]"
+
+
+def test_a_picture_that_cannot_be_drawn_or_written_is_told_in_one_line(tmp_path: Path) -> None:
+    unwritable = run(REFERENCE, "--picture", tmp_path / "nowhere" / "plan.svg")
+    assert "can't be written: No such file or directory" in str(unwritable.exception)
+    too_large = serve_file(tmp_path, source="meta-llama/Llama-3.3-70B-Instruct")
+    nothing = run(REFERENCE, too_large, "--picture", tmp_path / "plan.svg")
+    assert "--picture: there is nothing to compare" in str(nothing.exception)
+
+
+@pytest.mark.parametrize(
+    "config", sorted((ROOT / "serve_configs").glob("*.yaml")), ids=lambda path: path.stem
+)
+def test_every_serve_config_of_the_project_is_sized(config: Path, tmp_path: Path) -> None:
+    answer = json.loads(run(deployment_file(tmp_path, "p5.48xlarge"), config, "--output", "json").output)
+    assert answer["fits"]
+    assert all(option["goodput_requests_per_s"] > 0 for option in answer["prefill_decode"]["options"][:1])

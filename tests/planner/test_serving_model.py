@@ -12,7 +12,7 @@ from kvrelay.errors import UserError
 from kvrelay.planner.calibrated import H200, engine_measured, rows, run, typical_error
 from kvrelay.planner.engine import Engine
 from kvrelay.planner.model_config import known_shape
-from kvrelay.planner.ratio import Goals, compare
+from kvrelay.planner.ratio import Goals, compare, usual_goals
 from kvrelay.planner.roofline import decode_step, prefill_seconds
 from kvrelay.planner.serving import plain, prefill_decode
 from kvrelay.planner.waiting import waiting
@@ -98,7 +98,15 @@ def test_decode_apart_stalls_less_than_plain_replicas_with_large_chunks() -> Non
 
 
 def test_a_9b_at_4k_is_better_served_by_plain_replicas_and_the_verdict_says_so() -> None:
-    found = compare(L4, L4, 2, spread(0.5, 2048, 256, 4096), "efa-staged", Goals(), 4.43)
+    found = compare(
+        L4,
+        L4,
+        2,
+        spread(0.5, 2048, 256, 4096),
+        "efa-staged",
+        usual_goals(L4, spread(0.5, 2048, 256, 4096)),
+        4.43,
+    )
     assert not found.pays
     assert found.verdict.startswith("plain replicas win")
     assert [option.latency.label for option in found.options[1:]] == ["1P:1D"]
@@ -132,3 +140,10 @@ def test_a_mix_is_read_as_shares() -> None:
 def test_a_wrong_mix_is_told_in_one_line(text: str) -> None:
     with pytest.raises(UserError, match=r"--mix: .* is not share:prompt/answer"):
         parse_mix(text, 1.0)
+
+
+def test_goals_grow_with_what_a_lone_request_takes() -> None:
+    short, long = spread(1.0, 512, 64, 4096), spread(1.0, 16384, 64, 32768)
+    assert usual_goals(engine_measured(), short) == Goals(2.0, 0.2)
+    slow = replace(L4, max_model_len=32768)
+    assert usual_goals(slow, long).ttft_p90 > 3 * prefill_seconds(slow, 16384)
