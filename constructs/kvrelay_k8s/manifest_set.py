@@ -18,6 +18,7 @@ from kvrelay_k8s.network_policies import NetworkPolicies
 from kvrelay_k8s.nvidia_device_plugin import NvidiaDevicePlugin
 from kvrelay_k8s.quota import Quota
 from kvrelay_k8s.ray_service import RayService
+from kvrelay_k8s.worker_scripts import WorkerScripts
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ def charts(deployment: Deployment, app: ServeApp) -> list[ManifestSet]:
         ),
         ("quota", lambda cdk8s, id: Quota(cdk8s, id, deployment=deployment), ("namespaces",)),
         (
+            "worker-scripts",
+            lambda cdk8s, id: WorkerScripts(cdk8s, id, deployment=deployment),
+            ("namespaces",),
+        ),
+        (
             "kuberay-operator",
             lambda cdk8s, id: KubeRayOperator(cdk8s, id, deployment=deployment),
             ("namespaces", "kuberay-crds", "network-policies"),
@@ -55,7 +61,7 @@ def charts(deployment: Deployment, app: ServeApp) -> list[ManifestSet]:
         (
             "ray-service",
             lambda cdk8s, id: RayService(cdk8s, id, deployment=deployment, app=app),
-            ("kuberay-operator", "quota", "nvidia-device-plugin", "efa-device-plugin"),
+            ("kuberay-operator", "quota", "worker-scripts", "nvidia-device-plugin", "efa-device-plugin"),
         ),
     ]
     cdk8s = App()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
-from cdk8s import ApiObjectMetadata, Chart
-from cdk8s_plus_28 import ConfigMap, k8s
+from cdk8s import Chart
+from cdk8s_plus_28 import k8s
 from constructs import Construct
 
 from kvrelay.data import container_versions, known_container_tags, versions
@@ -14,15 +12,13 @@ from kvrelay.settings import Deployment
 from kvrelay_k8s.model_access import ModelAccess
 from kvrelay_k8s.names import RAY_NODE_TYPE_LABEL, labels
 from kvrelay_k8s.raw_object import RawObject
-from kvrelay_k8s.ray_container import SCRIPTS_CONFIG_MAP, Object
+from kvrelay_k8s.ray_container import Object
 from kvrelay_k8s.ray_head import head_group
 from kvrelay_k8s.ray_workers import worker_group
 
-_SCRIPTS = ("drain.py", "fetch.py")
-
 
 class RayService(Chart):
-    """The RayService, the scripts that its pods run, and how many workers may go at once."""
+    """The RayService, and how many of its workers may go at once."""
 
     def __init__(self, scope: Construct, id: str, *, deployment: Deployment, app: ServeApp) -> None:
         super().__init__(scope, id, disable_resource_name_hashes=True)
@@ -30,15 +26,6 @@ class RayService(Chart):
         groups = worker_groups(app, deployment)
         access = ModelAccess.of(deployment)
         rendered = render(app, Efa.of(app, deployment, access.model_source))
-        scripts = resources.files("kvrelay_k8s") / "scripts"
-        ConfigMap(
-            self,
-            "Scripts",
-            metadata=ApiObjectMetadata(
-                name=SCRIPTS_CONFIG_MAP, namespace=serving.namespace, labels=labels("scripts")
-            ),
-            data={name: (scripts / name).read_text() for name in _SCRIPTS},
-        )
         RawObject(
             self,
             "RayService",

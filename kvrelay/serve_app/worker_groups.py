@@ -78,7 +78,7 @@ def worker_groups(app: ServeApp, deployment: Deployment) -> tuple[WorkerGroup, .
         faults += own
         if not own:
             groups.append(WorkerGroup(engine, node_group, _pods(engine, node_group)))
-    faults += _too_many(groups) if not faults else []
+    faults += [] if faults else _too_many(groups, surge=deployment.serving.upgrade == "surge")
     if faults:
         raise InvalidFileError(faults)
     return tuple(groups)
@@ -124,21 +124,25 @@ def _faults(engine: Engine, node_group: GpuNodeGroup) -> Iterator[str]:
         )
 
 
-def _too_many(groups: list[WorkerGroup]) -> Iterator[str]:
+def _too_many(groups: list[WorkerGroup], *, surge: bool) -> Iterator[str]:
     """Every replica that Serve may ask for needs its GPUs: nothing here adds nodes."""
     by_node_group: dict[str, list[WorkerGroup]] = defaultdict(list)
     for group in groups:
         by_node_group[group.node_group.name].append(group)
     for sharing in by_node_group.values():
-        needed, node_group = sum(group.pods for group in sharing), sharing[0].node_group
-        if needed > node_group.count:
+        node_group = sharing[0].node_group
+        needed = sum(group.pods for group in sharing) * (2 if surge else 1)
+        # A surge upgrade may bring nodes of its own, up to the most the group may have.
+        setting, available = ("max_count", node_group.largest_count) if surge else ("count", node_group.count)
+        if needed > available:
             each = ", ".join(f"{group.name} {group.pods}" for group in sharing)
+            twice = " (twice, since serving.upgrade is surge)" if surge else ""
             largest = max(sharing, key=lambda group: group.pods).engine
             yield largest.fault(
                 ("deployment_config",),
                 None,
-                f"needs more nodes than there are: {each} of node group {node_group.name}, which has count "
-                f"{node_group.count}; raise its count to {needed} or ask for fewer replicas",
+                f"needs more nodes than there are: {each}{twice} of node group {node_group.name}, which has {setting} "
+                f"{available}; raise its {setting} to {needed} or ask for fewer replicas",
             )
 
 
