@@ -55,6 +55,13 @@ def typical_error(found: list[Row]) -> float:
     return median(abs(row.error) for row in found)
 
 
+def dynamo_ttft(fabric: str) -> float:
+    """Seconds to the first token of Dynamo's case on p5.48xlarge, alone: Llama-3.1-8B, 8,000 tokens in."""
+    engine = Engine(known_shape("meta-llama/Llama-3.1-8B-Instruct"), instance_type("p5.48xlarge"))
+    alone = Workload((Requests(1e-4, 8000, 100),))
+    return prefill_decode(engine, engine, 1, 1, fabric, alone).ttft[50]
+
+
 def _alone() -> Iterator[Row]:
     engine = engine_measured()
     for entry in load(H200)["unloaded_ttft_ms"]:

@@ -14,7 +14,7 @@ from kvrelay.data.performance import fabrics
 from kvrelay.data.reading import load
 from kvrelay.planner.asked import Asked, asked
 from kvrelay.planner.cache import cache_shape
-from kvrelay.planner.calibrated import H200, Row, rows, typical_error
+from kvrelay.planner.calibrated import H200, Row, dynamo_ttft, rows, typical_error
 from kvrelay.planner.fit import GIB, MIB, fit
 from kvrelay.planner.model_config import shape_of
 from kvrelay.planner.parameters import count
@@ -148,9 +148,19 @@ def _calibration() -> Iterator[str]:
     yield ""
     figures = load("measurements/others.yaml")["figures"]
     yield from _grid(
-        ("figure", "value", "source"),
-        [(each["what"], f"{each['value']:g} {each['unit']}", each["source"]) for each in figures],
+        ("figure", "value", "planned", "source"),
+        [
+            (
+                each["what"],
+                f"{each['value']:g} {each['unit']}",
+                f"{dynamo_ttft(each['fabric']):.1f} s" if "fabric" in each else "-",
+                each["source"],
+            )
+            for each in figures
+        ],
     )
+    yield ""
+    yield "The planner's TCP is the line's speed; what a fallback really does can be forty times worse."
 
 
 def _models() -> Iterator[str]:

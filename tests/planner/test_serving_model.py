@@ -9,7 +9,7 @@ import pytest
 from kvrelay.data import instance_type
 from kvrelay.data.reading import load
 from kvrelay.errors import UserError
-from kvrelay.planner.calibrated import H200, engine_measured, rows, run, typical_error
+from kvrelay.planner.calibrated import H200, dynamo_ttft, engine_measured, rows, run, typical_error
 from kvrelay.planner.engine import Engine
 from kvrelay.planner.model_config import known_shape
 from kvrelay.planner.ratio import Goals, compare, usual_goals
@@ -147,3 +147,8 @@ def test_goals_grow_with_what_a_lone_request_takes() -> None:
     assert usual_goals(engine_measured(), short) == Goals(2.0, 0.2)
     slow = replace(L4, max_model_len=32768)
     assert usual_goals(slow, long).ttft_p90 > 3 * prefill_seconds(slow, 16384)
+
+
+def test_a_published_ttft_over_efa_is_within_a_factor_of_three() -> None:
+    assert 1 / 3 <= dynamo_ttft("efa-gpudirect") <= 3
+    assert dynamo_ttft("tcp") > 2 * dynamo_ttft("efa-gpudirect")
