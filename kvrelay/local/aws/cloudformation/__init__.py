@@ -1,0 +1,1 @@
+"""CloudFormation as the cdk CLI uses it: change sets, stacks, events, rollback."""

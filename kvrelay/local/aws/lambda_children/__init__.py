@@ -1,0 +1,1 @@
+"""Programs that run in the child process of an emulated Lambda function."""

@@ -1,0 +1,1 @@
+"""What each resource type does when it is created, updated and deleted."""
