@@ -88,7 +88,7 @@ class Role(StrEnum):
 
 
 class InterfaceEndpoint(StrEnum):
-    """An AWS service reached privately, for an hourly price in each zone (kvrelay/data/prices.yaml)."""
+    """An AWS service reached privately, for an hourly price in each zone (kvrelay/data/service_prices.yaml)."""
 
     ECR_API = "ecr-api"
     ECR_DOCKER = "ecr-docker"
