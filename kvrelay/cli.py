@@ -15,6 +15,8 @@ COMMANDS = {
     "chat": "kvrelay.ops.chat:chat",
     "check": "kvrelay.rules.command:check",
     "data": "kvrelay.data.command:data",
+    "deploy": "kvrelay.ops.deploy:deploy",
+    "destroy": "kvrelay.ops.deploy:destroy",
     "local": "kvrelay.local.command:local",
     "plan": "kvrelay.planner.command:plan",
     "render": "kvrelay.serve_app.command:render",
