@@ -115,10 +115,10 @@ def _json(value: Any) -> Response:
 
 
 class _QuietHandler(MotoRequestHandler):
-    protocol_version = "HTTP/1.1"
-
     def log(self, type: str, message: str, *args: Any) -> None:
-        """Requests aren't logged: the CLI polls."""
+        """Errors are logged, requests aren't: the CLI polls."""
+        if type == "error":
+            super().log(type, message, *args)
 
 
 class Server:

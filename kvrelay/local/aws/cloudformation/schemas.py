@@ -59,7 +59,7 @@ def physical_name_property(resource_type: str, region: str) -> str | None:
     identifier = [path.split("/")[-1] for path in found.get("primaryIdentifier", ())]
     fixed = {path[0] for path in create_only(resource_type, region) if len(path) == 1}
     if len(identifier) == 1 and identifier[0] in fixed and identifier[0].endswith("Name"):
-        return identifier[0]
+        return str(identifier[0])
     return None
 
 
@@ -88,7 +88,7 @@ def faults(resource_type: str, region: str, properties: dict[str, Any]) -> list[
     return [_line(error) for error in validator.iter_errors(properties)]
 
 
-def _line(error: SchemaError) -> str:
+def _line(error: Any) -> str:
     where = "#" + "".join(f"/{part}" for part in error.absolute_path)
     if error.validator == "additionalProperties":
         known = error.schema.get("properties", {})
@@ -113,11 +113,11 @@ def _line(error: SchemaError) -> str:
 
 
 @cache
-def _validator(resource_type: str, region: str) -> Draft7Validator | None:
+def _validator(resource_type: str, region: str) -> Any:
     found = schema(resource_type, region)
     if found is None:
         return None
-    body = {key: found[key] for key in ("properties", "definitions", "required") if key in found}
+    body: dict[str, Any] = {key: found[key] for key in ("properties", "definitions", "required") if key in found}
     body["additionalProperties"] = found.get("additionalProperties", False)
     body["properties"] = dict(body["properties"])
     for path in found.get("readOnlyProperties", ()):
@@ -146,7 +146,7 @@ def _is_number(checker: Any, value: Any) -> bool:
 
 
 # CloudFormation turns scalars into each other: "5" is an integer, "true" a boolean, 5 a string.
-_LENIENT = validators.extend(
+_LENIENT: Any = validators.extend(  # type: ignore[no-untyped-call]
     Draft7Validator,
     validators={"pattern": _pattern, "format": lambda *_: None},
     type_checker=Draft7Validator.TYPE_CHECKER.redefine_many(

