@@ -238,7 +238,7 @@ class UnknownDtype(EngineRule):
 
     def check(self, part: Engine) -> Iterator[Finding]:
         value = part.arguments["dtype"]
-        if value.exists and value.raw not in {"auto", "half", "float16", "bfloat16", "float", "float32"}:
+        if value.exists and value.scalar not in {"auto", "half", "float16", "bfloat16", "float", "float32"}:
             yield self.found(value, f"{value.shown} is no dtype of vLLM")
 
 

@@ -60,7 +60,7 @@ class UnlikeCaches(PairRule):
         prefill, decode = part.roles["prefill"].arguments, part.roles["decode"].arguments
         for name in ("dtype", "attention_backend"):
             ours, theirs = decode[name], prefill[name]
-            if ours.raw in _UNSET or theirs.raw in _UNSET or not (ours.text and theirs.text):
+            if ours.scalar in _UNSET or theirs.scalar in _UNSET or not (ours.text and theirs.text):
                 continue
             if _SAME_DTYPE.get(ours.text, ours.text) != _SAME_DTYPE.get(theirs.text, theirs.text):
                 yield self.found(ours, f"decode's {name} is {ours.shown}, prefill's {theirs.shown}")

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from kvrelay.rules.kinds import DeploymentRule, ManifestRule, ServeRule
+from kvrelay.rules.kinds import DeploymentRule, ManifestRule, ServeRule, SubjectRule
 from kvrelay.rules.manifests import Manifest
 from kvrelay.rules.rule import Finding, Level, Rule
 from kvrelay.rules.serve import ServeConfig
-from kvrelay.rules.subject import DeploymentPart
+from kvrelay.rules.subject import DeploymentPart, Subject
 from kvrelay.rules.value import Value
 
 SERVE_PORT = 8000
@@ -69,22 +69,25 @@ class ShortRequestTimeout(ServeRule):
             yield self.found(value, f"ends requests after {value.shown} seconds")
 
 
-class PolicyCutsRay(ManifestRule):
+class PolicyCutsRay(SubjectRule):
     """Ray's pods talk to each other on many ports, and decode fetches the cache's address from prefill's side
-    channel (20000 up): a policy on Ray pods that names ports only cuts them apart."""
+    channel (20000 up): where policies select Ray pods, one of them must let Ray pods in on all ports."""
 
     number = "NW004"
     level = Level.WARNING
-    mend = "Allow all ports from pods of the same Ray cluster, by their label ray.io/cluster"
+    mend = (
+        "Add a policy that allows all ports from pods of the same Ray cluster, by their label ray.io/cluster"
+    )
     source = "https://docs.ray.io/en/latest/ray-core/configure.html#ports-configurations"
 
-    def check(self, part: Manifest) -> Iterator[Finding]:
-        types = [each.text for each in part.spec["policyTypes"].items()]
-        if part.kind != "NetworkPolicy" or (types and "Ingress" not in types) or not selects_ray(part.spec):
-            return
-        rules = list(part.spec["ingress"].items())
-        if not any(not rule["ports"].exists and _from_ray(rule["from"]) for rule in rules):
-            yield self.found(part.spec, "lets no Ray pod reach another on all ports")
+    def check(self, part: Subject) -> Iterator[Finding]:
+        selecting = [each for each in part.manifests if each.kind == "NetworkPolicy" and _limits_ray(each)]
+        open_to_ray = {each.namespace for each in selecting if _lets_ray_in(each)}
+        told: set[str] = set()
+        for policy in selecting:
+            if policy.namespace not in open_to_ray | told:
+                told.add(policy.namespace)
+                yield self.found(policy.spec, "no policy lets Ray pods reach each other on all ports")
 
 
 def ingress_ports(part: Manifest) -> set[int]:
@@ -100,6 +103,17 @@ def selects_ray(spec: Value) -> bool:
     """Whether a policy's or service's selector names Ray pods."""
     labels = spec.at("podSelector", "matchLabels")
     return any(key.startswith(_RAY_LABEL) for key, _ in labels.entries())
+
+
+def _limits_ray(policy: Manifest) -> bool:
+    types = [each.text for each in policy.spec["policyTypes"].items()]
+    return selects_ray(policy.spec) and (not types or "Ingress" in types)
+
+
+def _lets_ray_in(policy: Manifest) -> bool:
+    return any(
+        not rule["ports"].exists and _from_ray(rule["from"]) for rule in policy.spec["ingress"].items()
+    )
 
 
 def _from_ray(sources: Value) -> bool:

@@ -119,7 +119,7 @@ class UnknownKvRole(TransferRule):
 
     def check(self, part: Engine) -> Iterator[Finding]:
         role = part.transfer["kv_role"]
-        if role.exists and role.raw not in ROLES:
+        if role.exists and role.scalar not in ROLES:
             yield self.found(role, f"{role.shown} is no kv_role")
 
 
@@ -263,7 +263,7 @@ class UnknownFailurePolicy(TransferRule):
 
     def check(self, part: Engine) -> Iterator[Finding]:
         policy = part.transfer["kv_load_failure_policy"]
-        if policy.exists and policy.raw not in {"fail", "recompute"}:
+        if policy.exists and policy.scalar not in {"fail", "recompute"}:
             yield self.found(policy, f"{policy.shown} is no kv_load_failure_policy")
 
 

@@ -137,7 +137,7 @@ class UnknownUpgradeType(RayServiceRule):
 
     def check(self, part: RayService) -> Iterator[Finding]:
         kind = part.spec.at("upgradeStrategy", "type")
-        if kind.exists and kind.raw not in _TYPES:
+        if kind.exists and kind.scalar not in _TYPES:
             yield self.found(kind, f"{kind.shown} is no upgrade type")
 
 

@@ -57,6 +57,11 @@ class Value:
         return self._node.value if self._node else None
 
     @property
+    def scalar(self) -> str | int | float | bool | None:
+        """A scalar, which can be looked up in a set; None for mappings and lists, which can't."""
+        return self.raw if isinstance(self.raw, str | int | float | bool) else None
+
+    @property
     def node(self) -> Node | None:
         """The node of the document; None when missing."""
         return self._node

@@ -76,7 +76,7 @@ class Rendered:
     @cached_property
     def text(self) -> str:
         """YAML for `serve run` and RayService's `serveConfigV2`; the same input gives the same bytes."""
-        text: str = yaml.dump(self.config, Dumper=_Plain, sort_keys=False, width=110, allow_unicode=True)
+        text: str = yaml.dump(self.config, Dumper=_Plain, sort_keys=False, width=110)
         return text
 
 

@@ -101,6 +101,7 @@ CASES = (
         (
             {"policy": policy(BETWEEN_RAY)},
             {"policy": policy(ONLY_PORTS, {"matchLabels": {"app": "x"}})},
+            {"policy": policy(ONLY_PORTS), "other": policy(BETWEEN_RAY)},
         ),
     ),
     Case(

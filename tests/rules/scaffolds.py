@@ -134,7 +134,11 @@ def patched(scaffold: str, patch: dict[str, Any]) -> Tree:
     """A scaffold with values set at paths such as `serve/applications/0/name`."""
     inputs = copy.deepcopy(SCAFFOLDS[scaffold])
     for path, value in patch.items():
-        _set(inputs, [step.replace("~1", "/") for step in _expanded(path).split("/")], value)
+        _set(
+            inputs,
+            [step.replace("~1", "/") for step in _expanded(path).split("/")],
+            value if value is DELETED else copy.deepcopy(value),
+        )
     return inputs
 
 
@@ -180,7 +184,7 @@ def findings_in(inputs: Tree, rules: tuple[Rule[Any], ...] = RULES) -> list[Find
     for name, content in inputs.items():
         if name == "embedded":
             continue
-        if name == "service" and "embedded" in inputs:
+        if name == "service" and "embedded" in inputs and _has_spec(content):
             content = copy.deepcopy(content)
             embedded = inputs["embedded"]
             content["spec"]["serveConfigV2"] = (
@@ -196,6 +200,10 @@ def findings_in(inputs: Tree, rules: tuple[Rule[Any], ...] = RULES) -> list[Find
         else:
             manifests.append(document)
     return check_all(Subject(deployment, serve_configs, manifests, comments), rules)
+
+
+def _has_spec(content: Any) -> bool:
+    return isinstance(content, dict) and isinstance(content.get("spec"), dict)
 
 
 def _deployment(document: Document) -> DeploymentFile:
