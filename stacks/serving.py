@@ -6,6 +6,8 @@ from constructs import Construct
 
 from kvrelay.serve_app import ServeApp
 from kvrelay.settings import Deployment
+from kvrelay_aws.manifests import Manifests
+from kvrelay_k8s import charts
 from stacks.deployment_stack import DeploymentStack
 
 
@@ -29,16 +31,9 @@ class ServingStack(DeploymentStack):
             description="kvrelay: device plugins, KubeRay operator and the Ray service",
             env=env,
         )
-        eks.KubernetesManifest(
-            self,
-            "Namespace",
-            cluster=cluster,
-            overwrite=True,
-            manifest=[
-                {
-                    "apiVersion": "v1",
-                    "kind": "Namespace",
-                    "metadata": {"name": deployment.serving.namespace},
-                }
-            ],
-        )
+        Manifests(self, "Manifests", cluster=cluster, sets=charts(deployment, serve_app))
+
+        serving = deployment.serving
+        self.output("Namespace", serving.namespace, "Where the model is served")
+        self.output("ServiceName", serving.service_name, "The RayService")
+        self.output("ModelId", serve_app.model_id, 'What clients send as "model"')

@@ -117,7 +117,9 @@ def _validator(resource_type: str, region: str) -> Any:
     found = schema(resource_type, region)
     if found is None:
         return None
-    body: dict[str, Any] = {key: found[key] for key in ("properties", "definitions", "required") if key in found}
+    body: dict[str, Any] = {
+        key: found[key] for key in ("properties", "definitions", "required") if key in found
+    }
     body["additionalProperties"] = found.get("additionalProperties", False)
     body["properties"] = dict(body["properties"])
     for path in found.get("readOnlyProperties", ()):
