@@ -17,7 +17,7 @@ class ValidationError(AwsError):
         super().__init__("ValidationError", message)
 
 
-class ResourceFailure(Exception):
+class ResourceFailedError(Exception):
     """A resource could not be created, updated or deleted; its text becomes the event's status reason.
 
     `physical_id` is set when the failed resource exists all the same and must be deleted by the rollback.

@@ -17,7 +17,7 @@ from kvrelay.local.aws.cloudformation.resource_actions import ResourceActions
 from kvrelay.local.aws.cloudformation.scheduling import reversed_needs, run_in_order
 from kvrelay.local.aws.cloudformation.stacks import Stack, StackResource
 from kvrelay.local.aws.cloudformation.template import Template
-from kvrelay.local.aws.errors import AwsError, ResourceFailure, ValidationError
+from kvrelay.local.aws.errors import AwsError, ResourceFailedError, ValidationError
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class Deployment:
             failed = old or StackResource(name, definition["Type"], dependencies=needs)
             status = "UPDATE_FAILED" if old else "CREATE_FAILED"
             self.stack.record_resource(failed, status, error.message)
-            raise ResourceFailure(error.message) from error
+            raise ResourceFailedError(error.message) from error
         if old is None:
             self._create(name, definition, properties, needs)
             return
@@ -126,7 +126,7 @@ class Deployment:
                 "The new template modifies resource type of the following resources: "
                 f"[{name}]",
             )
-            raise ResourceFailure("Update of resource type is not permitted.")
+            raise ResourceFailedError("Update of resource type is not permitted.")
         changed = changed_properties(old, properties, self.tags, self.stack.region)
         before_definition, before_needs = old.definition, old.dependencies
         if changed:
@@ -154,7 +154,7 @@ class Deployment:
         self.stack.resources[name] = resource
         try:
             self._actions.create(resource)
-        except ResourceFailure:
+        except ResourceFailedError:
             if former:
                 self.stack.resources[name] = former
             raise
@@ -176,7 +176,7 @@ class Deployment:
                 f"Rename {named} and update the stack again."
             )
             self.stack.record_resource(old, "UPDATE_FAILED", reason)
-            raise ResourceFailure(reason)
+            raise ResourceFailedError(reason)
         self.stack.record_resource(
             old,
             "UPDATE_IN_PROGRESS",
@@ -232,7 +232,7 @@ class Deployment:
         for undo in reversed(self._undo):
             try:
                 undo()
-            except (ResourceFailure, AwsError) as error:
+            except (ResourceFailedError, AwsError) as error:
                 stack.record("UPDATE_ROLLBACK_FAILED", str(error))
                 return
         stack.record("UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS")

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from kvrelay.local.aws.account import Account
 from kvrelay.local.aws.cloudformation import schemas
 from kvrelay.local.aws.cloudformation.stacks import Stack, StackResource
-from kvrelay.local.aws.errors import AwsError, ResourceFailure
+from kvrelay.local.aws.errors import AwsError, ResourceFailedError
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handler_for
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class ResourceActions:
             handler = self._checked(resource)
             with self._wording(resource, "CREATE"):
                 made = handler.create(self._request(resource))
-        except ResourceFailure as error:
+        except ResourceFailedError as error:
             resource.physical_id = error.physical_id
             self.stack.record_resource(resource, "CREATE_FAILED", str(error))
             raise
@@ -55,7 +55,7 @@ class ResourceActions:
             handler = self._checked(resource)
             with self._wording(resource, "UPDATE"):
                 made = handler.update(self._request(resource, previous))
-        except ResourceFailure as error:
+        except ResourceFailedError as error:
             resource.properties, resource.tags = previous, previous_tags
             self.stack.record_resource(resource, "UPDATE_FAILED", str(error))
             raise
@@ -72,7 +72,7 @@ class ResourceActions:
                 assert handler is not None
                 with self._wording(resource, "DELETE"):
                     handler.delete(self._request(resource))
-            except ResourceFailure as error:
+            except ResourceFailedError as error:
                 self.stack.record_resource(resource, "DELETE_FAILED", str(error))
                 raise
         self.stack.record_resource(resource, "DELETE_COMPLETE")
@@ -80,12 +80,12 @@ class ResourceActions:
     def _checked(self, resource: StackResource) -> Handler:
         handler = handler_for(resource.type)
         if handler is None:
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 f"Unrecognized resource types: [{resource.type}]: the emulated AWS does not know this type"
             )
         found = schemas.faults(resource.type, self.stack.region, resource.properties)
         if found:
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 f"Properties validation failed for resource {resource.logical_id} with message:\n"
                 + "\n".join(found)
             )
@@ -113,20 +113,20 @@ class ResourceActions:
     def _wording(self, resource: StackResource, action: str) -> Iterator[None]:
         message = self.account.faults.strike(resource.type, action)
         if message is not None:
-            raise ResourceFailure(wrapped(message, "GeneralServiceException"))
+            raise ResourceFailedError(wrapped(message, "GeneralServiceException"))
         lock = contextlib.nullcontext() if is_custom(resource.type) else self.account.lock
         try:
             with lock:
                 yield
-        except ResourceFailure:
+        except ResourceFailedError:
             raise
         except ClientError as error:
-            raise ResourceFailure(_client_error(error)) from error
+            raise ResourceFailedError(_client_error(error)) from error
         except AwsError as error:
-            raise ResourceFailure(wrapped(error.message, _handler_code(error.code))) from error
+            raise ResourceFailedError(wrapped(error.message, _handler_code(error.code))) from error
         except (BotoCoreError, KeyError, TypeError, ValueError, AttributeError) as error:
             _log.exception("%s %s of %s", action, resource.type, resource.logical_id)
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 f"Internal Failure: the emulation of {resource.type} broke: {type(error).__name__}: {error}"
             ) from error
 

@@ -20,7 +20,8 @@ _ALL_CREATE_ONLY = {"AWS::EC2::SubnetRouteTableAssociation", "AWS::EC2::VPCGatew
 def _folder() -> Path:
     # cfn-lint brings the schemas; importing it would cost a second.
     found = importlib.util.find_spec("cfnlint")
-    assert found is not None and found.origin
+    assert found is not None
+    assert found.origin
     return Path(found.origin).parent / "data" / "schemas"
 
 

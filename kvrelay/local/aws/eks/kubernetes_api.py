@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlparse
 import yaml
 
 from kvrelay.local.aws.eks.certificates import server_identity
-from kvrelay.local.aws.eks.object_store import ApiFailure, Kind, ObjectStore
+from kvrelay.local.aws.eks.object_store import ApiFailureError, Kind, ObjectStore
 
 _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)"
@@ -69,9 +69,9 @@ class _Handler(BaseHTTPRequestHandler):
         query = {key: values[0] for key, values in parse_qs(url.query).items()}
         try:
             if self.headers.get("Authorization") != f"Bearer {self.token}":
-                raise ApiFailure(401, "Unauthorized", "Unauthorized")
+                raise ApiFailureError(401, "Unauthorized", "Unauthorized")
             status, answer = self._answer(url.path.rstrip("/"), query, body)
-        except ApiFailure as failure:
+        except ApiFailureError as failure:
             status = failure.status
             answer = {
                 "kind": "Status",
@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, discovered
         found = _PATH.match(path)
         if not found:
-            raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
+            raise ApiFailureError(404, "NotFound", "the server could not find the requested resource")
         kind = self.store.kind(found["group"] or "", found["version"], found["plural"])
         namespace, name = found["namespace"] or "", found["name"]
         given: Any = yaml.safe_load(body) if body and self.command in ("POST", "PUT", "PATCH") else None
@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
             if media.startswith("application/apply-patch"):
                 try:
                     self.store.get(kind, namespace, name)
-                except ApiFailure:
+                except ApiFailureError:
                     return 201, self.store.create(kind, namespace, given)
             return 200, self.store.patch(kind, namespace, name, given, media)
         if self.command == "DELETE" and name:
@@ -122,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
             for item in self._list(kind, namespace, query)["items"]:
                 self.store.delete(kind, item["metadata"].get("namespace", ""), item["metadata"]["name"])
             return 200, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
-        raise ApiFailure(
+        raise ApiFailureError(
             405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class ApiFailure(Exception):
+class ApiFailureError(Exception):
     """A request that Kubernetes refuses: HTTP status, reason and message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -108,7 +108,7 @@ class ObjectStore:
         for kind in self.kinds():
             if (kind.group, kind.version, kind.plural) == (group, version, plural):
                 return kind
-        raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
+        raise ApiFailureError(404, "NotFound", "the server could not find the requested resource")
 
     def _kind_named(self, name: str) -> Kind:
         return next(kind for kind in _kinds() if kind.kind == name)
@@ -129,7 +129,7 @@ class ObjectStore:
         found = self._of(kind).get((namespace, name))
         if found is None:
             resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-            raise ApiFailure(404, "NotFound", f'{resource} "{name}" not found')
+            raise ApiFailureError(404, "NotFound", f'{resource} "{name}" not found')
         return copy.deepcopy(found)
 
     def create(self, kind: Kind, namespace: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -137,14 +137,14 @@ class ObjectStore:
         metadata = given.setdefault("metadata", {})
         name = metadata.get("name") or f"{metadata.get('generateName', '')}{uuid.uuid4().hex[:5]}"
         if not name:
-            raise ApiFailure(
+            raise ApiFailureError(
                 422, "Invalid", "metadata.name: Required value: name or generateName is required"
             )
         with self._lock:
             self._require_namespace(kind, namespace)
             if (namespace, name) in self._of(kind):
                 resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-                raise ApiFailure(409, "AlreadyExists", f'{resource} "{name}" already exists')
+                raise ApiFailureError(409, "AlreadyExists", f'{resource} "{name}" already exists')
             metadata |= {
                 "name": name,
                 "uid": str(uuid.uuid4()),
@@ -213,7 +213,7 @@ class ObjectStore:
 
     def _require_namespace(self, kind: Kind, namespace: str) -> None:
         if kind.namespaced and ("", namespace) not in self._of(self._kind_named("Namespace")):
-            raise ApiFailure(404, "NotFound", f'namespaces "{namespace}" not found')
+            raise ApiFailureError(404, "NotFound", f'namespaces "{namespace}" not found')
 
 
 def _merged(old: Any, patch: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from kvrelay.local.aws.errors import ResourceFailure
+from kvrelay.local.aws.errors import ResourceFailedError
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handles
 
 
@@ -42,7 +42,7 @@ class LaunchTemplate(Handler):
         client = request.client("ec2")
         interfaces = data.get("NetworkInterfaces") or []
         if interfaces and (data.get("SecurityGroupIds") or data.get("SecurityGroups")):
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 "Network interfaces and an instance-level security groups may not be specified on "
                 "the same request (Service: Ec2, Status Code: 400, Error Code: "
                 "InvalidParameterCombination)"

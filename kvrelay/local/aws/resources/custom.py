@@ -6,7 +6,7 @@ import threading
 import uuid
 from typing import Any
 
-from kvrelay.local.aws.errors import ResourceFailure
+from kvrelay.local.aws.errors import ResourceFailedError
 from kvrelay.local.aws.lambda_runtime import FunctionRuntime, Outcome
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handles
 
@@ -39,7 +39,7 @@ class CustomResource(Handler):
     def _ask(self, request: Request, kind: str, extra: dict[str, Any]) -> Made:
         token = request.properties["ServiceToken"]
         if not token.startswith("arn:aws:lambda:"):
-            raise ResourceFailure(f"Invalid service token: {token}: only Lambda functions are emulated")
+            raise ResourceFailedError(f"Invalid service token: {token}: only Lambda functions are emulated")
         responses = request.account.responses
         mailbox = responses.open()
         properties = {key: value for key, value in request.properties.items() if key != "ServiceTimeout"}
@@ -64,21 +64,21 @@ class CustomResource(Handler):
         logs = outcome[0].log_tail if outcome else ""
         if answer is None:
             said = outcome[0].error if outcome else ""
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 "CloudFormation did not receive a response from your Custom Resource. Please check your logs for "
                 f"requestId [{event['RequestId']}]."
                 + (f" {said}" if said else "")
                 + (f" Last log lines:\n{logs}" if logs else "")
             )
         if answer.get("Status") != "SUCCESS":
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 f"Received response status [FAILED] from custom resource. Message returned: {answer.get('Reason')} "
                 f"(RequestId: {event['RequestId']})" + (f" Last log lines:\n{logs}" if logs else ""),
                 physical_id=str(answer.get("PhysicalResourceId") or ""),
             )
         physical = str(answer.get("PhysicalResourceId") or request.physical_id)
         data = answer.get("Data") or {}
-        return Made(physical, {key: value for key, value in data.items()})
+        return Made(physical, dict(data))
 
 
 def _await(

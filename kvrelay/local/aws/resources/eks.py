@@ -7,7 +7,7 @@ from typing import Any
 
 from kvrelay.local.aws.eks import access, addons, clusters, nodegroups
 from kvrelay.local.aws.eks.state import Cluster
-from kvrelay.local.aws.errors import AwsError, ResourceFailure
+from kvrelay.local.aws.errors import AwsError, ResourceFailedError
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handles
 
 
@@ -40,7 +40,9 @@ class EksCluster(Handler):
 
     def create(self, request: Request) -> Made:
         wanted = request.properties
-        given = {key: _camel(wanted[key]) for key in wanted if key not in ("Tags", "Logging")}
+        given: dict[str, Any] = _camel(
+            {key: value for key, value in wanted.items() if key not in ("Tags", "Logging")}
+        )
         given["name"] = wanted.get("Name") or request.name(100)
         given["tags"] = request.tags()
         given["logging"] = _logging(wanted)
@@ -59,7 +61,7 @@ class EksCluster(Handler):
                 "DeletionProtection",
             )
             if key not in known and wanted.get(key) != before:
-                raise ResourceFailure(f"AWS::EKS::Cluster: a change of {key} in place is not emulated")
+                raise ResourceFailedError(f"AWS::EKS::Cluster: a change of {key} in place is not emulated")
         if _changed(request, "Version"):
             clusters.update_version(region, {"name": name, "version": wanted["Version"]})
         clusters.update_config(

@@ -8,7 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from kvrelay.local.aws.account import PARTITION
-from kvrelay.local.aws.errors import ResourceFailure
+from kvrelay.local.aws.errors import ResourceFailedError
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handles
 
 
@@ -83,7 +83,7 @@ class Role(Handler):
             _ignore_missing(client.delete_role_policy, RoleName=name, PolicyName=policy["PolicyName"])
         profiles = _ignore_missing(client.list_instance_profiles_for_role, RoleName=name)
         if profiles and profiles["InstanceProfiles"]:
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 "Cannot delete entity, must remove roles from instance profile first. "
                 "(Service: Iam, Status Code: 409, Error Code: DeleteConflict)"
             )
@@ -98,7 +98,7 @@ def attach(request: Request, operation: str, arn: str, **target: str) -> None:
     except ClientError as error:
         if not _is_missing(error) or not arn.startswith(f"arn:{PARTITION}:iam::aws:policy/"):
             raise
-        raise ResourceFailure(
+        raise ResourceFailedError(
             f"Policy {arn} does not exist or is not attachable. "
             "(Service: Iam, Status Code: 404, Error Code: NoSuchEntity)"
         ) from error
@@ -135,7 +135,7 @@ class Policy(Handler):
     def _put(self, request: Request) -> Made:
         wanted = request.properties
         if wanted.get("Users") or wanted.get("Groups"):
-            raise ResourceFailure("AWS::IAM::Policy: Users and Groups are not emulated, only Roles")
+            raise ResourceFailedError("AWS::IAM::Policy: Users and Groups are not emulated, only Roles")
         for role in wanted.get("Roles", ()):
             request.client("iam").put_role_policy(
                 RoleName=role, PolicyName=wanted["PolicyName"], PolicyDocument=_text(wanted["PolicyDocument"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from kvrelay.local.aws.errors import ResourceFailure
+from kvrelay.local.aws.errors import ResourceFailedError
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handles
 
 _CONFIGURATION = (
@@ -41,7 +41,7 @@ def _code(code: dict[str, Any]) -> dict[str, Any]:
             )
         return {"ZipFile": archive.getvalue()}
     if "S3Bucket" not in code:
-        raise ResourceFailure(
+        raise ResourceFailedError(
             "AWS::Lambda::Function: Code must be ZipFile or S3Bucket and S3Key; container images "
             "are not emulated"
         )
@@ -105,7 +105,7 @@ def _require_role(request: Request, arn: str) -> None:
     try:
         request.client("iam").get_role(RoleName=arn.split("/")[-1])
     except ClientError as error:
-        raise ResourceFailure(
+        raise ResourceFailedError(
             "The role defined for the function cannot be assumed by Lambda. "
             "(Service: Lambda, Status Code: 400)"
         ) from error

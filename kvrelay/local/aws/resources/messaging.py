@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from kvrelay.local.aws.errors import ResourceFailure
+from kvrelay.local.aws.errors import ResourceFailedError
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handles
 
 
@@ -115,7 +115,7 @@ class Queue(Handler):
     def create(self, request: Request) -> Made:
         wanted = request.properties
         if wanted.get("FifoQueue"):
-            raise ResourceFailure("AWS::SQS::Queue: FifoQueue is not emulated")
+            raise ResourceFailedError("AWS::SQS::Queue: FifoQueue is not emulated")
         name = wanted.get("QueueName") or request.name(80)
         url = request.client("sqs").create_queue(
             QueueName=name, Attributes=self._values(request), tags=request.tags()

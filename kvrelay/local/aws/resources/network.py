@@ -4,7 +4,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from kvrelay.local.aws.errors import ResourceFailure
+from kvrelay.local.aws.errors import ResourceFailedError
 from kvrelay.local.aws.resources.ec2_tags import retag
 from kvrelay.local.aws.resources.interfaces import interfaces
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handles
@@ -67,7 +67,7 @@ class Vpc(Handler):
             or [n for n in by_vpc(client, "describe_nat_gateways", "NatGateways", vpc_id) if _alive(n)]
             or interfaces(client, "vpc-id", vpc_id)
         ):
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 f"The vpc '{vpc_id}' has dependencies and cannot be deleted. "
                 "(Service: Ec2, Status Code: 400, Error Code: DependencyViolation)"
             )
@@ -130,7 +130,7 @@ class Subnet(Handler):
     def delete(self, request: Request) -> None:
         client, subnet_id = request.client("ec2"), request.physical_id
         if interfaces(client, "subnet-id", subnet_id):
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 f"The subnet '{subnet_id}' has dependencies and cannot be deleted. "
                 "(Service: Ec2, Status Code: 400, Error Code: DependencyViolation)"
             )
@@ -193,7 +193,7 @@ class Route(Handler):
     def create(self, request: Request) -> Made:
         wanted = request.properties
         if "VpcEndpointId" in wanted:
-            raise ResourceFailure("AWS::EC2::Route: VpcEndpointId as a target is not emulated")
+            raise ResourceFailedError("AWS::EC2::Route: VpcEndpointId as a target is not emulated")
         request.client("ec2").create_route(
             **_destination(wanted), **{key: wanted[key] for key in _TARGETS & wanted.keys()}
         )

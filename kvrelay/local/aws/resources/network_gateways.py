@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kvrelay.local.aws.errors import ResourceFailure
+from kvrelay.local.aws.errors import ResourceFailedError
 from kvrelay.local.aws.resources.ec2_tags import retag
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handles
 
@@ -35,7 +35,7 @@ class VpcGatewayAttachment(Handler):
     def create(self, request: Request) -> Made:
         wanted = request.properties
         if "InternetGatewayId" not in wanted:
-            raise ResourceFailure("AWS::EC2::VPCGatewayAttachment: only InternetGatewayId is emulated")
+            raise ResourceFailedError("AWS::EC2::VPCGatewayAttachment: only InternetGatewayId is emulated")
         request.client("ec2").attach_internet_gateway(
             InternetGatewayId=wanted["InternetGatewayId"], VpcId=wanted["VpcId"]
         )
@@ -45,7 +45,7 @@ class VpcGatewayAttachment(Handler):
         client, wanted = request.client("ec2"), request.properties
         addresses = client.describe_nat_gateways(Filter=[{"Name": "vpc-id", "Values": [wanted["VpcId"]]}])
         if [n for n in addresses["NatGateways"] if n["State"] not in ("deleted", "deleting")]:
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 f"Network {wanted['VpcId']} has some mapped public address(es). Please unmap "
                 "those public address(es) before detaching the gateway. "
                 "(Service: Ec2, Status Code: 400, Error Code: DependencyViolation)"
@@ -79,7 +79,7 @@ class ElasticIp(Handler):
             if gateway["State"] not in ("deleted", "deleting")
             for address in gateway["NatGatewayAddresses"]
         ):
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 f"Address {request.physical_id} is in use. "
                 "(Service: Ec2, Status Code: 400, Error Code: InvalidIPAddress.InUse)"
             )
@@ -98,7 +98,7 @@ class NatGateway(Handler):
         is_public = wanted.get("ConnectivityType", "public") == "public"
         attached = [{"Name": "attachment.vpc-id", "Values": [subnet["VpcId"]]}]
         if is_public and not client.describe_internet_gateways(Filters=attached)["InternetGateways"]:
-            raise ResourceFailure(f"Network {subnet['VpcId']} has no Internet gateway attached")
+            raise ResourceFailedError(f"Network {subnet['VpcId']} has no Internet gateway attached")
         arguments = {k: wanted[k] for k in ("AllocationId", "ConnectivityType", "SubnetId") if k in wanted}
         made = client.create_nat_gateway(**arguments)["NatGateway"]
         request.physical_id = made["NatGatewayId"]
@@ -199,7 +199,7 @@ class FlowLog(Handler):
             ResourceIds=[wanted["ResourceId"]], **{k: wanted[k] for k in keys if k in wanted}
         )
         if made.get("Unsuccessful"):
-            raise ResourceFailure(str(made["Unsuccessful"][0]["Error"]["Message"]))
+            raise ResourceFailedError(str(made["Unsuccessful"][0]["Error"]["Message"]))
         request.physical_id = made["FlowLogIds"][0]
         return self.update(request)
 

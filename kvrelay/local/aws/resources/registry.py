@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from kvrelay.local.aws.account import Account
-from kvrelay.local.aws.errors import ResourceFailure
+from kvrelay.local.aws.errors import ResourceFailedError
 
 _MODULES = (
     "cloudformation",
@@ -86,7 +86,7 @@ class Made:
 
 
 class Handler:
-    """One resource type. Handlers raise ResourceFailure or botocore's ClientError."""
+    """One resource type. Handlers raise ResourceFailedError or botocore's ClientError."""
 
     type: ClassVar[str]
     # Attributes that an update in place can change.
@@ -103,7 +103,7 @@ class Handler:
             for key in request.properties.keys() | request.previous.keys()
             if request.properties.get(key) != request.previous.get(key)
         )
-        raise ResourceFailure(f"{self.type}: a change of {', '.join(changed)} in place is not emulated")
+        raise ResourceFailedError(f"{self.type}: a change of {', '.join(changed)} in place is not emulated")
 
     def delete(self, request: Request) -> None:
         """Removes it; one that is already gone is no error."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from kvrelay.local.aws.errors import ResourceFailure
+from kvrelay.local.aws.errors import ResourceFailedError
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handles
 
 
@@ -32,11 +32,7 @@ class Bucket(Handler):
             )
         if "BucketEncryption" in wanted:
             rules = [
-                {
-                    "ApplyServerSideEncryptionByDefault": {
-                        k: v for k, v in rule["ServerSideEncryptionByDefault"].items()
-                    }
-                }
+                {"ApplyServerSideEncryptionByDefault": dict(rule["ServerSideEncryptionByDefault"])}
                 for rule in wanted["BucketEncryption"]["ServerSideEncryptionConfiguration"]
             ]
             client.put_bucket_encryption(Bucket=name, ServerSideEncryptionConfiguration={"Rules": rules})
@@ -61,7 +57,7 @@ class Bucket(Handler):
         client, name = request.client("s3"), request.physical_id
         try:
             if client.list_object_versions(Bucket=name, MaxKeys=1).get("Versions"):
-                raise ResourceFailure(
+                raise ResourceFailedError(
                     "The bucket you tried to delete is not empty "
                     "(Service: S3, Status Code: 409, Error Code: BucketNotEmpty)"
                 )

@@ -4,7 +4,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from kvrelay.local.aws.errors import ResourceFailure
+from kvrelay.local.aws.errors import ResourceFailedError
 from kvrelay.local.aws.resources.ec2_tags import retag
 from kvrelay.local.aws.resources.interfaces import interfaces
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handles
@@ -55,7 +55,7 @@ class SecurityGroup(Handler):
         everyone = client.describe_security_groups()["SecurityGroups"]
         referring = [g["GroupId"] for g in everyone if g["GroupId"] != group and _names(g, group)]
         if users or referring:
-            raise ResourceFailure(
+            raise ResourceFailedError(
                 f"resource {group} has a dependent object "
                 "(Service: Ec2, Status Code: 400, Error Code: DependencyViolation)"
             )
@@ -99,7 +99,7 @@ class _Rule(Handler):
     def create(self, request: Request) -> Made:
         client, wanted = request.client("ec2"), request.properties
         peer = wanted.get("SourceSecurityGroupId") or wanted.get("DestinationSecurityGroupId")
-        client.describe_security_groups(GroupIds=[g for g in (wanted["GroupId"], peer) if g])
+        client.describe_security_groups(GroupIds=sorted({g for g in (wanted["GroupId"], peer) if g}))
         made = getattr(client, self.authorize)(GroupId=wanted["GroupId"], IpPermissions=[permission(wanted)])
         rules = made.get("SecurityGroupRules") or [{}]
         identifier = rules[0].get("SecurityGroupRuleId") or request.name()

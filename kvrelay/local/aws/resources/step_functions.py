@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from kvrelay.local.aws.errors import ResourceFailure
+from kvrelay.local.aws.errors import ResourceFailedError
 from kvrelay.local.aws.resources.registry import Handler, Made, Request, handles
 
 
@@ -41,7 +41,7 @@ def _definition(wanted: dict[str, Any]) -> str:
     if "Definition" in wanted:
         return json.dumps(wanted["Definition"])
     if "DefinitionString" not in wanted:
-        raise ResourceFailure("AWS::StepFunctions::StateMachine: DefinitionS3Location is not emulated")
+        raise ResourceFailedError("AWS::StepFunctions::StateMachine: DefinitionS3Location is not emulated")
     text = str(wanted["DefinitionString"])
     for key, value in (wanted.get("DefinitionSubstitutions") or {}).items():
         text = text.replace("${" + key + "}", str(value))
