@@ -49,7 +49,7 @@ diff: setup ## What a deployment would change; with BASE=<git revision>, against
 ifdef BASE
 	@.ci/diff-against "$(BASE)"
 else
-	@cdk diff --all --no-color
+	@cdk diff --no-color
 endif
 
 manifests: setup ## Every Kubernetes object as YAML in dist/, for GitOps.

@@ -79,7 +79,9 @@ def _ec2(account: Account, region: str) -> Iterator[Leftover]:
         for row in getattr(client, operation)()[key]:
             gone = str(row.get("State", "")).lower() in ("deleted", "deleting")
             attached = {a.get("VpcId") for a in row.get("Attachments") or ()}
-            if gone or row.get("VpcId") in default or attached & default:
+            # Each VPC has a default network ACL; moto forgets to take it along.
+            comes_with_vpc = kind == "AWS::EC2::NetworkAcl" and row["IsDefault"]
+            if gone or comes_with_vpc or row.get("VpcId") in default or attached & default:
                 continue
             yield Leftover(kind, row[identifier], _name(row) or row.get("GroupName", ""))
     for reservation in client.describe_instances()["Reservations"]:
