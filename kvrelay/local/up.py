@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -200,7 +201,7 @@ def _answer() -> None:
     def decode() -> EngineCounts | None:
         return engine_counts(scrape(target.endpoint.metrics_urls)).get(EngineRole.DECODE)
 
-    before = decode()
+    before = _once(decode, lambda counts: counts.transfers > 0)
     body: dict[str, Any] = {
         "model": target.model,
         "messages": [{"role": "user", "content": _PROMPT}],
@@ -217,19 +218,28 @@ def _answer() -> None:
     click.echo()
     if answer.ending is not Ending.WHOLE:
         raise UserError(f"the answer broke off: {answer.error or 'the connection ended'}")
-    deadline = time.monotonic() + _METRICS_SECONDS
+    seen = _once(decode, lambda counts: counts.transfers > (before.transfers if before else 0))
     moved = 0.0
-    while not moved and time.monotonic() < deadline:
-        time.sleep(1)
-        now = decode()
-        if now is not None:
-            since = now.since(before) if before is not None else now
-            moved = since.prompt_tokens.get("external_kv_transfer", 0)
+    if seen is not None:
+        since = seen.since(before) if before is not None else seen
+        moved = since.prompt_tokens.get("external_kv_transfer", 0)
     click.echo(
         f"{answer.prompt_tokens} tokens in, {answer.completion_tokens} out (a tiny model with random weights: "
         f"the words mean nothing, the road is real); {moved * target.geometry.bytes_per_token / 1024:.0f} KiB of "
         f"KV cache for {moved:.0f} prompt tokens moved from prefill to decode over NIXL"
     )
+
+
+def _once(
+    read: Callable[[], EngineCounts | None], enough: Callable[[EngineCounts], bool]
+) -> EngineCounts | None:
+    """The engines' counts once they show enough: the readiness probe's transfer, or the answer's own."""
+    deadline = time.monotonic() + _METRICS_SECONDS
+    while True:
+        counts = read()
+        if (counts is not None and enough(counts)) or time.monotonic() > deadline:
+            return counts
+        time.sleep(1)
 
 
 def _heading(text: str) -> None:
