@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kvrelay.local.aws.answers import Answers
 from kvrelay.local.aws.faults import Faults
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Account:
         self.work_folder = work_folder
         self.kubernetes = kubernetes
         self.faults = Faults()
+        self.answers = Answers()
         self.endpoint = ""
         # moto's backends are plain dictionaries: one resource is changed at a time.
         self.lock = threading.RLock()

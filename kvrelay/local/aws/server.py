@@ -41,6 +41,12 @@ class FrontEnd:
         if path.startswith(CONTROL):
             return self._control(Request(environ), path.removeprefix(CONTROL))(environ, start_response)
         service, region = wire.credential_scope(environ)
+        if service in wire.ANSWERED:
+            request = _kept(environ)
+            name = wire.operation_name(service, request)
+            if answer := self.account.answers.find(service, name):
+                return wire.answer(service, request, lambda _: answer)(environ, start_response)
+            environ["wsgi.input"] = io.BytesIO(request.get_data())
         if service == "cloudformation":
             api = CloudFormationApi(self.account, region)
             return wire.answer(service, Request(environ), api.operation)(environ, start_response)

@@ -17,6 +17,13 @@ from kvrelay.local.aws.errors import AwsError
 Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
 
+# Services whose calls may be answered ahead of moto, as requests are signed for them; the others stream or are many.
+ANSWERED = frozenset(
+    {"ec2", "ecr", "eks", "iam", "secretsmanager", "servicequotas", "ssm", "sts", "cloudformation"}
+)
+_MODEL_NAMES = {"servicequotas": "service-quotas"}
+
+
 def credential_scope(environ: Mapping[str, Any]) -> tuple[str, str]:
     """The signing service and region of a request; empty when it isn't signed."""
     found = re.search(
@@ -28,7 +35,7 @@ def credential_scope(environ: Mapping[str, Any]) -> tuple[str, str]:
 @cache
 def _routes(service: str) -> list[tuple[str, re.Pattern[str], str]]:
     routes = []
-    model = get_service_model(service)
+    model = get_service_model(_MODEL_NAMES.get(service, service))
     for name in model.operation_names:
         http = model.operation_model(name).http
         path = http["requestUri"].split("?")[0]
@@ -38,7 +45,8 @@ def _routes(service: str) -> list[tuple[str, re.Pattern[str], str]]:
 
 
 def _operation_of(service: str, request: Request) -> tuple[str, dict[str, str]]:
-    action = request.values.get("Action")
+    target = request.headers.get("X-Amz-Target", "").rpartition(".")[2]
+    action = target or request.values.get("Action")
     if action:
         return action, {}
     path = str(request.environ.get("RAW_URI") or request.path).split("?")[0]
@@ -49,9 +57,17 @@ def _operation_of(service: str, request: Request) -> tuple[str, dict[str, str]]:
     raise AwsError("UnknownOperationException", f"{request.method} {path} is no operation of {service}")
 
 
+def operation_name(service: str, request: Request) -> str:
+    """Which operation a request asks for; empty when it is none of the service's."""
+    try:
+        return _operation_of(service, request)[0]
+    except AwsError:
+        return ""
+
+
 def answer(service: str, request: Request, operation_for: Callable[[str], Operation | None]) -> Response:
     """Runs the operation that `request` asks `service` for, and writes its result or its error."""
-    model = get_service_model(service)
+    model = get_service_model(_MODEL_NAMES.get(service, service))
     protocol = model.metadata["protocol"]
     name = next(iter(model.operation_names))
     try:
@@ -72,7 +88,7 @@ def answer(service: str, request: Request, operation_for: Callable[[str], Operat
         result: Any = operation(parsed)
     except AwsError as error:
         result = error
-    serializer = get_serializer_class(service, protocol)(
+    serializer = get_serializer_class(_MODEL_NAMES.get(service, service), protocol)(
         model.operation_model(name), context=SerializationContext(str(uuid.uuid4()))
     )
     written = serializer.serialize(result)

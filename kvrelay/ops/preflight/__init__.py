@@ -1,0 +1,1 @@
+"""kvrelay preflight: what would stop a deployment, found before anything is created."""
