@@ -6,7 +6,7 @@ PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
 READY := .venv/.ready
 
-.PHONY: help setup up down test lint types synth diff manifests deploy destroy clean
+.PHONY: help setup up down test tools test-kubernetes lint types synth diff manifests deploy destroy clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -34,6 +34,12 @@ down: setup ## Destroy it again, and show that nothing is left.
 
 test: setup lint types ## Lint, types and every test of this machine's tier.
 	@pytest -q
+
+tools: setup ## Programs of the local cluster, from Go modules: minutes the first time, then cached.
+	@kvrelay local cluster tools
+
+test-kubernetes: tools ## The tests against a real Kubernetes and KubeRay operator on this machine.
+	@KVRELAY_KUBERNETES=1 pytest -q tests/kubernetes
 
 lint: setup
 	@ruff check .
