@@ -3,7 +3,8 @@
 
 SHELL := bash
 PYTHON ?= python3
-export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
+# Go's own installer leaves it off PATH.
+export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH):/usr/local/go/bin
 READY := .venv/.ready
 
 .PHONY: help setup up down test tools test-kubernetes lint types synth diff manifests deploy destroy clean
@@ -38,8 +39,12 @@ test: setup lint types ## Lint, types and every test of this machine's tier.
 tools: setup ## Programs of the local cluster, from Go modules: minutes the first time, then cached.
 	@kvrelay local cluster tools
 
-test-kubernetes: tools ## The tests against a real Kubernetes and KubeRay operator on this machine.
-	@KVRELAY_KUBERNETES=1 pytest -q tests/kubernetes
+test-kubernetes: setup ## The tests against a real Kubernetes and KubeRay operator here; needs Go once, to build.
+	@if ! kvrelay local cluster tools --check >/dev/null && ! command -v go >/dev/null; then \
+	  echo "test-kubernetes: not run, go is not on PATH and the programs are not built"; \
+	else \
+	  kvrelay local cluster tools && KVRELAY_KUBERNETES=1 pytest -q tests/kubernetes; \
+	fi
 
 lint: setup
 	@ruff check .
