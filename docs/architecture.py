@@ -90,11 +90,10 @@ def _network(axes: Axes, found: Facts) -> None:
     _title(axes, 2.5, 55.6, f"Network stack · {found.resources('Network')} resources")
     _text(
         axes,
-        63,
+        67.5,
         55.6,
         f"VPC {deployment.network.cidr} in {deployment.region} · {nat} NAT gateway{'s' if nat > 1 else ''}"
-        f" · {found.count('Network', 'AWS::EC2::VPCEndpoint')} VPC endpoint · flow logs",
-        align="right",
+        f" · {found.count('Network', 'AWS::EC2::VPCEndpoint')} VPC endpoint",
     )
 
 

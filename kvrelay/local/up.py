@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kvrelay.ops.engine_metrics import EngineCounts
 
 # An event as the cdk CLI prints it: stack | done/all | time | status | type | path.
-_EVENT = re.compile(r"\s*(\S+)\s*\|\s*(\d+/\d+)\s*\|[^|]*\|\s*(\w+)\s*\|\s*(\S+)\s*\|\s*(.*)")
+_EVENT = re.compile(r"\s*(\S+)\s*\|\s*(\d+(?:/\d+)?)\s*\|[^|]*\|\s*(\w+)\s*\|\s*(\S+)\s*\|\s*(.*)")
 _NOISE = ("start: ", "success: ", "Hold on", "Including ", "Deployed", "Stack ARN", "[Information", "INFO ")
 _PROMPT = "Why do prefill and decode run on separate nodes?"
 # Engines report to the node's metrics page every ten seconds or less.
