@@ -22,6 +22,7 @@ COMMANDS = {
     "plan": "kvrelay.planner.command:plan",
     "preflight": "kvrelay.ops.preflight.command:preflight",
     "render": "kvrelay.serve_app.command:render",
+    "residue": "kvrelay.ops.residue.command:residue",
     "schema": "kvrelay.settings.command:schema",
     "verify": "kvrelay.ops.verify:verify",
 }
