@@ -168,6 +168,13 @@ def test_a_denied_call_is_told_and_hides_nothing_else(account_here: EmulatedAws,
     assert "not checked: volume:" in result.output
 
 
+def test_without_a_look_at_the_stacks_nothing_is_deleted(account_here: EmulatedAws, file: Path) -> None:
+    denied = AwsError("AccessDenied", "You may not.")
+    account_here.account.answers.put("cloudformation", "DescribeStacks", denied)
+
+    assert "allow DescribeStacks" in str(run(file, "--delete", "--yes").exception)
+
+
 @pytest.mark.parametrize(
     ("tags", "name", "ours"),
     [

@@ -91,9 +91,17 @@ def _find(aws: Aws, owner: Owner) -> tuple[list[Leftover], dict[str, str]]:
 
 def _standing(aws: Aws, owner: Owner) -> list[str]:
     """Stacks that are neither gone nor stuck on their way out."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from kvrelay.errors import UserError
+
+    try:
+        rows = list(aws.pages("cloudformation", "describe_stacks", "Stacks"))
+    except (BotoCoreError, ClientError) as error:
+        raise UserError(f"stacks: {' '.join(str(error).split())[:300]}; allow DescribeStacks") from None
     return [
         row["StackName"]
-        for row in aws.pages("cloudformation", "describe_stacks", "Stacks")
+        for row in rows
         if row["StackName"] in owner.stacks and row["StackStatus"] not in ("DELETE_COMPLETE", "DELETE_FAILED")
     ]
 
