@@ -7,7 +7,8 @@ from constructs import Construct
 from kvrelay.serve_app import ServeApp
 from kvrelay.settings import Deployment
 from kvrelay_aws.manifests import Manifests
-from kvrelay_k8s import charts
+from kvrelay_aws.weights_access import WeightsAccess
+from kvrelay_k8s import RAY_SERVICE_ACCOUNT, charts
 from stacks.deployment_stack import DeploymentStack
 
 
@@ -31,7 +32,17 @@ class ServingStack(DeploymentStack):
             description="kvrelay: device plugins, KubeRay operator and the Ray service",
             env=env,
         )
-        Manifests(self, "Manifests", cluster=cluster, sets=charts(deployment, serve_app))
+        manifests = Manifests(self, "Manifests", cluster=cluster, sets=charts(deployment, serve_app))
+        # A pod gets its identity when it starts, and never later.
+        manifests.node.add_dependency(
+            WeightsAccess(
+                self,
+                "WeightsAccess",
+                cluster=cluster,
+                deployment=deployment,
+                service_account=RAY_SERVICE_ACCOUNT,
+            )
+        )
 
         serving = deployment.serving
         self.output("Namespace", serving.namespace, "Where the model is served")

@@ -34,8 +34,11 @@ EVERYTHING = (
     "    - {name: decode, roles: [decode], instance_type: g6e.12xlarge, count: 3, max_count: 4}\n"
 )
 
+FROM_BUCKET = "serving: {weights: {source: s3, bucket: my-weights, prefix: models/qwen}}\n"
+FROM_SECRET = "serving: {weights: {source: hugging-face, token_secret_name: hugging-face/token}}\n"
 
-@pytest.mark.parametrize("overrides", ["name: kvrelay\n", EVERYTHING])
+
+@pytest.mark.parametrize("overrides", ["name: kvrelay\n", EVERYTHING + FROM_BUCKET, FROM_SECRET])
 def test_cdk_nag_finds_nothing_but_what_is_acknowledged(tmp_path: Path, overrides: str) -> None:
     import aws_cdk as cdk
     from cdk_nag import AwsSolutionsChecks
@@ -71,7 +74,7 @@ def test_acknowledgements_are_counted(reference: Synthesized, capsys: pytest.Cap
     assert len(rules) == ACKNOWLEDGED, "\n".join(rules)
 
 
-@pytest.mark.parametrize("overrides", ["name: kvrelay\n", EVERYTHING])
+@pytest.mark.parametrize("overrides", ["name: kvrelay\n", EVERYTHING + FROM_BUCKET, FROM_SECRET])
 def test_cfn_lint_finds_nothing(synth: Callable[[str], Synthesized], overrides: str) -> None:
     for template in synth(overrides).templates.values():
         found = cfnlint.api.lint(json.dumps(template), regions=["us-east-2"])

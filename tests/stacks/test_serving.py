@@ -96,3 +96,55 @@ def test_no_token_is_in_any_template(synth: Callable[[str], Synthesized]) -> Non
     text = json.dumps(templates)
     assert "hugging-face/token" in text
     assert "{{resolve:secretsmanager" not in text
+
+
+SECRET = "serving: {weights: {source: hugging-face, token_secret_name: hugging-face/token}}\n"
+BUCKET = "serving: {weights: {source: s3, bucket: my-weights, prefix: models/qwen}}\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "actions", "resources"),
+    [
+        (SECRET, ["secretsmanager:GetSecretValue"], [":secret:hugging-face/token-??????"]),
+        (BUCKET, ["s3:GetObject", "s3:ListBucket"], [":s3:::my-weights/models/qwen/*", ":s3:::my-weights"]),
+    ],
+    ids=["secret", "bucket"],
+)
+def test_rays_pods_may_read_their_weights_and_nothing_else(
+    settings: str, actions: list[str], resources: list[str], synth: Callable[[str], Synthesized]
+) -> None:
+    stacks = synth(settings)
+    association = stacks.only("AWS::EKS::PodIdentityAssociation", "Serving")
+    (role_id,) = stacks.of_type("AWS::IAM::Role", "Serving")
+    assert association["RoleArn"] == {"Fn::GetAtt": [role_id, "Arn"]}
+    objects = [
+        one
+        for each in stacks.of_type(KIND, "Serving").values()
+        for one in json.loads(each["Properties"]["Manifest"])
+    ]
+    (account,) = (
+        one["metadata"]
+        for one in objects
+        if one["kind"] == "ServiceAccount" and one["metadata"]["name"] == "ray"
+    )
+    assert (association["Namespace"], association["ServiceAccount"]) == (
+        account["namespace"],
+        account["name"],
+    )
+
+    role = stacks.only("AWS::IAM::Role", "Serving")
+    statements = role["Policies"][0]["PolicyDocument"]["Statement"]
+    assert [each["Action"] for each in statements] == actions
+    for each, resource in zip(statements, resources, strict=True):
+        assert json.dumps(each["Resource"]).rstrip('"]}').endswith(resource)
+
+
+def test_pods_start_after_their_identity_exists(synth: Callable[[str], Synthesized]) -> None:
+    stacks = synth(SECRET)
+    (identity,) = stacks.of_type("AWS::EKS::PodIdentityAssociation", "Serving")
+    for resource in stacks.of_type(KIND, "Serving").values():
+        assert identity in resource["DependsOn"]
+
+
+def test_without_a_secret_or_bucket_the_stack_makes_no_role(reference: Synthesized) -> None:
+    assert reference.of_type("AWS::IAM::Role", "Serving") == {}

@@ -65,7 +65,10 @@ def weights(bucket: str, prefix: str, to: Path, parts_at_once: int) -> None:
             print(f"{len(wanted)} objects of s3://{bucket}/{prefix} are here already")
             return
         for each in objects:
-            copy(s3, bucket, each, to / each["Key"].removeprefix(f"{prefix}/"), parts_at_once)
+            place = to / each["Key"].removeprefix(f"{prefix}/")
+            if not place.resolve().is_relative_to(to.resolve()):
+                raise FetchError(f"the object {each['Key']} would be written outside {to}")
+            copy(s3, bucket, each, place, parts_at_once)
         (to / _COMPLETE).write_text(json.dumps(wanted, sort_keys=True))
     print(f"{len(wanted)} objects of s3://{bucket}/{prefix} copied")
 
@@ -88,8 +91,6 @@ def complete(to: Path, wanted: dict[str, list[Any]], prefix: str) -> bool:
 def copy(s3: Any, bucket: str, entry: dict[str, Any], to: Path, parts_at_once: int) -> None:
     """One object, in parts into a file beside its place, checked, then moved there."""
     key, size, etag = entry["Key"], entry["Size"], entry["ETag"]
-    if not to.resolve().is_relative_to(to.parent.resolve()):
-        raise FetchError(f"the object {key} would be written outside its folder")
     progress = to.with_name(f"{to.name}.progress.json")
     partial = to.with_name(f"{to.name}.partial")
     to.parent.mkdir(parents=True, exist_ok=True)
