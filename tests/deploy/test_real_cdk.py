@@ -1,0 +1,155 @@
+"""The real cdk command line deploys, diffs, changes and destroys the real app in an emulated account."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kvrelay.local.aws.emulator import EmulatedAws
+from kvrelay.ops.cdk_cli import PROJECT, CdkError, cdk_lines
+
+CAPACITY = (
+    "Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient "
+    "g6.8xlarge capacity in the Availability Zone you requested (us-east-2a)."
+)
+
+
+class Account:
+    """An emulated account with one deployment file, and cdk on it."""
+
+    def __init__(self, aws: EmulatedAws, folder: Path) -> None:
+        self.aws = aws
+        self.file = folder / "deployment.yaml"
+        self.output = folder / "cdk.out"
+        (folder / "serve_configs").symlink_to(PROJECT / "serve_configs")
+        self.write({})
+
+    def write(self, settings: dict[str, object]) -> None:
+        self.file.write_text(yaml.safe_dump({"name": "kvrelay", **settings}))
+
+    def cdk(self, *arguments: str) -> str:
+        """What cdk says. Raises CdkError when it fails."""
+        environment = self.aws.environment() | {"CDK_VALIDATION": "false", "NO_COLOR": "1"}
+        lines = cdk_lines(
+            *arguments, "--output", str(self.output), deployment=self.file, environment=environment
+        )
+        return "\n".join(lines)
+
+    def deploy(self) -> str:
+        return self.cdk("deploy", "--all", "--require-approval", "never", "--progress", "events")
+
+    def changed(self) -> set[str]:
+        """The construct paths of the resources that `cdk diff` names."""
+        text = self.cdk("diff")
+        found = re.findall(r"^\[[-+~]\] \S+ (\S+) \S+", text, re.MULTILINE)
+        assert "requires replacement" not in text
+        return {path.removesuffix("/Default").removesuffix("/Resource") for path in found}
+
+    def nodes(self) -> int:
+        """GPU nodes that the account's cluster wants."""
+        eks = self.aws.client("eks")
+        groups = [
+            eks.describe_nodegroup(clusterName="kvrelay", nodegroupName=name)["nodegroup"]
+            for name in eks.list_nodegroups(clusterName="kvrelay")["nodegroups"]
+        ]
+        return sum(group["scalingConfig"]["desiredSize"] for group in groups if group["taints"])
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    with EmulatedAws() as aws:
+        bootstrapped = Account(aws, tmp_path_factory.mktemp("deployment"))
+        bootstrapped.cdk("bootstrap")
+        yield bootstrapped
+
+
+def test_a_node_group_without_capacity_rolls_back_says_why_and_the_next_deploy_works(
+    account: Account,
+) -> None:
+    account.aws.fail("AWS::EKS::Nodegroup", message=CAPACITY, times=1)
+    with pytest.raises(CdkError) as failed:
+        account.deploy()
+    assert "InsufficientInstanceCapacity" in str(failed.value)
+    assert "kvrelay-cluster" in str(failed.value) or "Cluster" in str(failed.value)
+    stacks = account.aws.client("cloudformation").describe_stacks()["Stacks"]
+    states = {stack["StackName"]: stack["StackStatus"] for stack in stacks}
+    assert states["kvrelay-cluster"] == "ROLLBACK_COMPLETE"
+    assert account.aws.client("eks").list_clusters()["clusters"] == []
+
+    account.deploy()
+    assert account.nodes() == 2
+
+
+def test_a_diff_right_after_is_empty(account: Account) -> None:
+    assert "Number of stacks with differences: 0" in account.cdk("diff", "--fail")
+
+
+def test_more_gpu_nodes_are_the_node_group_and_its_quota_in_the_diff_and_then_in_the_account(
+    account: Account,
+) -> None:
+    account.write({"gpu_nodes": {"groups": [{"count": 3}]}})
+    assert account.changed() == {"GpuNodes/gpu/NodeGroup", "Manifests/quota"}
+    account.deploy()
+    assert account.nodes() == 3
+
+
+def test_a_serve_config_edit_is_the_ray_service_alone(account: Account) -> None:
+    config = (PROJECT / "serve_configs/qwen3.5-9b.yaml").read_text()
+    edited = account.file.parent / "edited.yaml"
+    edited.write_text(config.replace("max_ongoing_requests: 64", "max_ongoing_requests: 32"))
+    account.write({"gpu_nodes": {"groups": [{"count": 3}]}, "serving": {"serve_config": "edited.yaml"}})
+
+    assert account.changed() == {"Manifests/ray-service"}
+    account.deploy()
+
+
+def test_a_tag_changes_tags_only(account: Account) -> None:
+    account.write(
+        {
+            "gpu_nodes": {"groups": [{"count": 3}]},
+            "serving": {"serve_config": "edited.yaml"},
+            "tags": {"team": "inference"},
+        }
+    )
+    changed = account.changed()
+    assert "Vpc/Vpc" in changed
+    assert not [path for path in changed if path.startswith("Manifests/")]
+    account.deploy()
+    vpcs = account.aws.client("ec2").describe_vpcs(Filters=[{"Name": "tag:team", "Values": ["inference"]}])
+    assert len(vpcs["Vpcs"]) == 1
+
+
+def test_a_destroy_leaves_nothing(account: Account) -> None:
+    account.cdk("destroy", "--all", "--force")
+    assert [str(each) for each in account.aws.leftovers(bootstrap=False)] == []
+
+
+def test_wrong_settings_stop_cdk_with_one_line_and_no_traceback(account: Account) -> None:
+    account.write({"gpu_nodes": {"zone": "us-east-2c"}})
+    with pytest.raises(CdkError) as failed:
+        account.cdk("synth", "--quiet")
+    assert "gpu_nodes.zone" in str(failed.value)
+    assert "Traceback" not in str(failed.value)
+
+
+def test_synth_needs_no_account(tmp_path: Path) -> None:
+    """Only the deployment file and this machine: no credentials, no region, no network."""
+    environment = {
+        "PATH": f"{PROJECT}/.venv/bin:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "CDK_VALIDATION": "false",
+    }
+    done = subprocess.run(
+        [PROJECT / "node_modules/.bin/cdk", "synth", "--quiet", "--output", tmp_path / "cdk.out"],
+        cwd=PROJECT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
