@@ -47,7 +47,7 @@ Count = Annotated[int, Field(ge=0, le=100_000)]
 class Part(BaseModel):
     """What all parts share: unknown keys are kept (Ray and vLLM judge them), nothing changes after reading."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow", frozen=True)
 
 
 class KvTransfer(Part):

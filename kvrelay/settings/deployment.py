@@ -77,7 +77,7 @@ RetentionDays = Literal[1, 3, 7, 14, 30, 60, 90, 180, 365]
 class Settings(BaseModel):
     """What all parts of deployment.yaml share: unknown keys are errors, nothing changes after reading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Role(StrEnum):
