@@ -11,7 +11,6 @@ from kvrelay.lazy_group import LazyGroup
 
 # Each command lives beside what it commands and is imported only when named, so that starting stays quick.
 COMMANDS = {
-    "bench": "kvrelay.ops.bench:bench",
     "chat": "kvrelay.ops.chat:chat",
     "check": "kvrelay.rules.command:check",
     "data": "kvrelay.data.command:data",
