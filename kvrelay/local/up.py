@@ -13,8 +13,9 @@ import click
 
 from kvrelay.errors import UserError
 from kvrelay.local.aws import supervisor as aws
-from kvrelay.ops.cdk_cli import PROJECT, cdk_lines
+from kvrelay.ops.cdk_cli import cdk_lines
 from kvrelay.settings import Deployment, read_deployment
+from kvrelay.settings.option import deployment_option
 
 if TYPE_CHECKING:
     from kvrelay.local.aws.account import KubernetesEndpoint
@@ -22,19 +23,20 @@ if TYPE_CHECKING:
 
 # An event as the cdk CLI prints it: stack | done/all | time | status | type | path.
 _EVENT = re.compile(r"\s*(\S+)\s*\|\s*(\d+(?:/\d+)?)\s*\|[^|]*\|\s*(\w+)\s*\|\s*(\S+)\s*\|\s*(.*)")
-_NOISE = ("start: ", "success: ", "Hold on", "Including ", "Deployed", "Stack ARN", "[Information", "INFO ")
+_NOISE = (
+    "start: ",
+    "success: ",
+    "Hold on",
+    "Including ",
+    "Deployed",
+    "Stack ARN",
+    "[Information",
+    "INFO ",
+    "Acknowledge with",
+)
 _PROMPT = "Why do prefill and decode run on separate nodes?"
 # Engines report to the node's metrics page every ten seconds or less.
 _METRICS_SECONDS = 30
-
-_deployment = click.option(
-    "--deployment",
-    "path",
-    type=click.Path(path_type=Path),
-    default=PROJECT / "deployment.yaml",
-    show_default="deployment.yaml",
-    help="The deployment file.",
-)
 
 
 class LeftBehindError(UserError):
@@ -44,7 +46,7 @@ class LeftBehindError(UserError):
 
 
 @click.command()
-@_deployment
+@deployment_option
 @click.option(
     "--serving/--no-serving", default=True, show_default=True, help="Also serve a tiny model on CPU."
 )
@@ -53,17 +55,18 @@ def up(path: Path, serving: bool) -> None:
 
     Run again, it deploys what changed. Nothing leaves this machine.
     """
-    deployment = read_deployment(path).deployment
+    source = read_deployment(path)
+    deployment = source.deployment
     account = _account(deployment, path)
     _deploy(account, path)
     _show_resources(account, deployment)
     if serving:
-        _serve(path)
+        _serve(source.serve_config_path)
     click.echo("\nto use the emulated account: kvrelay local aws status; to end all of it: make down")
 
 
 @click.command()
-@_deployment
+@deployment_option
 def down(path: Path) -> None:
     """Stop what is served, destroy the deployment, and show that nothing is left. Exit code 1 if anything is."""
     from kvrelay.local.kubernetes import supervisor as cluster
@@ -162,7 +165,7 @@ def _show_resources(account: aws.Running, deployment: Deployment) -> None:
         click.echo(f"  node group {name}: {group['scalingConfig']['desiredSize']} nodes, {group['status']}")
 
 
-def _serve(path: Path) -> None:
+def _serve(config: Path) -> None:
     """Serves prefill/decode on CPU, streams one answer and says how much KV cache moved for it."""
     from kvrelay.local.serving.command import STATE, serve_config
     from kvrelay.local.serving.environment import MachineError, build_environment
@@ -179,7 +182,7 @@ def _serve(path: Path) -> None:
     model = tiny_model(environment.interpreter, STATE / "models")
     session = SessionFolder(STATE / "serving").session()
     if session is None or not session.alive:
-        app, rendered = rendered_here(None, model)
+        app, rendered = rendered_here(config, model)
         serve_config(
             rendered.config,
             app.model_id,

@@ -119,6 +119,16 @@ def environment(endpoint: str, region: str) -> dict[str, str]:
     }
 
 
+def cdk_environment(endpoint: str, region: str) -> dict[str, str]:
+    """`environment`, and what the cdk CLI asks for beside it."""
+    return {
+        **environment(endpoint, region),
+        "CDK_DEFAULT_ACCOUNT": ACCOUNT_ID,
+        "CDK_DEFAULT_REGION": region,
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+    }
+
+
 class CustomResourceResponses:
     """Where custom resources' answers arrive: a mailbox for each request."""
 

@@ -78,6 +78,8 @@ def _spot_scores(given: Given) -> Given:
 
 
 _STANDING: dict[tuple[str, str], Answer] = {
+    # cdk asks the trail for more about a failed deployment; moto keeps none.
+    ("cloudtrail", "LookupEvents"): lambda given: {"Events": []},
     ("servicequotas", "GetServiceQuota"): _service_quota,
     ("iam", "SimulatePrincipalPolicy"): _everything_allowed,
     ("ec2", "GetSpotPlacementScores"): _spot_scores,

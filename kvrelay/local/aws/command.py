@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 import click
 
+from kvrelay.data.regions import known_regions
 from kvrelay.errors import UserError
 from kvrelay.local.aws import supervisor
 
@@ -18,8 +19,13 @@ def aws() -> None:
 
 
 @aws.command()
-@click.option("--region", default="us-east-2", show_default=True)
-@click.option("--port", default=0, help="The port it listens on; 0, the default, takes any free one.")
+@click.option("--region", default="us-east-2", show_default=True, type=click.Choice(known_regions()))
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="The port it listens on; 0, the default, takes any free one.",
+)
 def up(region: str, port: int) -> None:
     """Start it in the background, empty. Where one runs already, that one stays."""
     _show(supervisor.up(region, port=port))

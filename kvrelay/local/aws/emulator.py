@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from kvrelay.local.aws import faults
-from kvrelay.local.aws.account import ACCOUNT_ID, Account, KubernetesEndpoint, environment
+from kvrelay.local.aws.account import Account, KubernetesEndpoint, cdk_environment
 
 if TYPE_CHECKING:
     from kvrelay.local.aws.leftovers import Leftover
@@ -62,12 +62,7 @@ class EmulatedAws:
 
     def environment(self) -> dict[str, str]:
         """Environment variables that make the AWS CLI, CDK and SDKs talk to this emulator, and to nothing else."""
-        return {
-            **environment(self.endpoint, self.region),
-            "CDK_DEFAULT_ACCOUNT": ACCOUNT_ID,
-            "CDK_DEFAULT_REGION": self.region,
-            "CDK_DISABLE_CLI_TELEMETRY": "true",
-        }
+        return cdk_environment(self.endpoint, self.region)
 
     def client(self, service: str, region: str | None = None) -> Any:
         """A boto3 client of this emulator."""

@@ -59,9 +59,6 @@ class FrontEnd:
             if ec2.operation(request.values.get("Action", "")):
                 return wire.answer(service, request, ec2.operation)(environ, start_response)
             environ["wsgi.input"] = io.BytesIO(request.get_data())
-        if environ.get("HTTP_X_AMZ_TARGET", "").endswith(".LookupEvents"):
-            # cdk asks the trail for more about a failure; moto doesn't know the operation, and has no trail.
-            return _json({"Events": []})(environ, start_response)
         invocation = _INVOCATION.search(path) if service == "lambda" else None
         if invocation:
             request = Request(environ)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.parse
 import urllib.request
 from dataclasses import asdict, dataclass
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kvrelay.errors import UserError
-from kvrelay.local.aws.account import ACCOUNT_ID, KubernetesEndpoint, environment
+from kvrelay.local.aws.account import KubernetesEndpoint, cdk_environment
+from kvrelay.local.background import end, started_at, wait_until_up
 
 DEFAULT_FOLDER = Path(__file__).parents[3] / ".kvrelay" / "aws"
 
@@ -32,7 +32,7 @@ class Running:
     """An emulated account that runs: who holds it, and where it answers."""
 
     pid: int
-    started: str
+    started: int
     """The kernel's start time of `pid`, so that another process with the same id is never taken for it."""
     endpoint: str
     region: str
@@ -41,12 +41,7 @@ class Running:
 
     def environment(self) -> dict[str, str]:
         """What makes the AWS CLI, CDK and SDKs talk to this account, and to nothing else."""
-        return {
-            **environment(self.endpoint, self.region),
-            "CDK_DEFAULT_ACCOUNT": ACCOUNT_ID,
-            "CDK_DEFAULT_REGION": self.region,
-            "CDK_DISABLE_CLI_TELEMETRY": "true",
-        }
+        return cdk_environment(self.endpoint, self.region)
 
     def client(self, service: str) -> Any:
         """A boto3 client of this account."""
@@ -79,7 +74,7 @@ def running(folder: Path = DEFAULT_FOLDER) -> Running | None:
         found = Running(**json.loads((folder / "state.json").read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    return found if _start_time(found.pid) == found.started else None
+    return found if started_at(found.pid) == found.started else None
 
 
 def up(
@@ -114,13 +109,9 @@ def up(
     # Through a pipe, not arguments: the Kubernetes token is nobody else's business.
     process.stdin.write(json.dumps(request).encode())
     process.stdin.close()
-    deadline = time.monotonic() + seconds
-    while not (found := running(folder)):
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            said = log.read_text(errors="replace").strip().splitlines()
-            raise EmulatorError(f"the emulated AWS did not start: {said[-1] if said else 'see ' + str(log)}")
-        time.sleep(0.1)
+    found, said = wait_until_up(process, lambda: running(folder), log, seconds)
+    if found is None:
+        raise EmulatorError(f"the emulated AWS did not start: {said}")
     return found
 
 
@@ -129,23 +120,9 @@ def down(folder: Path = DEFAULT_FOLDER, seconds: float = 30) -> bool:
     found = running(folder)
     if not found:
         return False
-    os.kill(found.pid, signal.SIGTERM)
-    deadline = time.monotonic() + seconds
-    while _start_time(found.pid) == found.started:
-        if time.monotonic() > deadline:
-            os.kill(found.pid, signal.SIGKILL)
-        time.sleep(0.1)
+    end(found.pid, found.started, seconds)
     (folder / "state.json").unlink(missing_ok=True)
     return True
-
-
-def _start_time(pid: int) -> str:
-    """Clock ticks from boot to the start of the process; empty where there is none or it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]
 
 
 def main() -> None:
@@ -161,7 +138,7 @@ def main() -> None:
     try:
         with EmulatedAws(port=request["port"], region=request["region"], kubernetes=endpoint) as aws:
             state = Running(
-                os.getpid(), _start_time(os.getpid()), aws.endpoint, aws.region, kubernetes is not None
+                os.getpid(), started_at(os.getpid()) or 0, aws.endpoint, aws.region, kubernetes is not None
             )
             unfinished = folder / "state.json.new"
             unfinished.write_text(json.dumps(asdict(state), indent=1))

@@ -19,7 +19,18 @@ Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
 # Services whose calls may be answered ahead of moto, as requests are signed for them; the others stream or are many.
 ANSWERED = frozenset(
-    {"ec2", "ecr", "eks", "iam", "secretsmanager", "servicequotas", "ssm", "sts", "cloudformation"}
+    {
+        "cloudformation",
+        "cloudtrail",
+        "ec2",
+        "ecr",
+        "eks",
+        "iam",
+        "secretsmanager",
+        "servicequotas",
+        "ssm",
+        "sts",
+    }
 )
 _MODEL_NAMES = {"servicequotas": "service-quotas"}
 

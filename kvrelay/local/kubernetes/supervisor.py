@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kvrelay.errors import UserError
+from kvrelay.local.background import end, started_at, wait_until_up
 from kvrelay.local.kubernetes.api import Endpoint
 from kvrelay.local.kubernetes.cluster import LocalCluster
 from kvrelay.local.kubernetes.nodes import nodes_of
@@ -29,7 +29,7 @@ class Running:
     """A cluster that runs: who holds it, where it answers, and what it can't do here."""
 
     pid: int
-    started: str
+    started: int
     """The kernel's start time of `pid`, so that another process with the same id is never taken for it."""
     url: str
     kubeconfig: str
@@ -50,7 +50,7 @@ def running(folder: Path = DEFAULT_FOLDER) -> Running | None:
     if not state.exists():
         return None
     found = Running(**json.loads(state.read_text()))
-    return found if _start_time(found.pid) == found.started else None
+    return found if started_at(found.pid) == found.started else None
 
 
 def up(deployment: Path, folder: Path = DEFAULT_FOLDER, seconds: float = 180) -> Running:
@@ -65,15 +65,9 @@ def up(deployment: Path, folder: Path = DEFAULT_FOLDER, seconds: float = 180) ->
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-    deadline = time.monotonic() + seconds
-    while not (found := running(folder)):
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            said = log.read_text(errors="replace").strip().splitlines()
-            raise ProcessFailedError(
-                f"the local cluster did not start: {said[-1] if said else 'see ' + str(log)}"
-            )
-        time.sleep(0.2)
+    found, said = wait_until_up(process, lambda: running(folder), log, seconds)
+    if found is None:
+        raise ProcessFailedError(f"the local cluster did not start: {said}")
     return found
 
 
@@ -82,23 +76,9 @@ def down(folder: Path = DEFAULT_FOLDER, seconds: float = 60) -> bool:
     found = running(folder)
     if not found:
         return False
-    os.kill(found.pid, signal.SIGTERM)
-    deadline = time.monotonic() + seconds
-    while _start_time(found.pid) == found.started:
-        if time.monotonic() > deadline:
-            os.kill(found.pid, signal.SIGKILL)
-        time.sleep(0.1)
+    end(found.pid, found.started, seconds)
     (folder / "state.json").unlink(missing_ok=True)
     return True
-
-
-def _start_time(pid: int) -> str:
-    """Clock ticks from boot to the start of the process; empty where there is none or it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] == "Z" else fields[19]
 
 
 def _hold(folder: Path, deployment: Path) -> None:
@@ -110,7 +90,7 @@ def _hold(folder: Path, deployment: Path) -> None:
     with LocalCluster(folder.resolve() / f"run-{os.getpid()}", nodes=nodes, programs=programs) as cluster:
         state = Running(
             pid=os.getpid(),
-            started=_start_time(os.getpid()),
+            started=started_at(os.getpid()) or 0,
             url=cluster.endpoint.url,
             kubeconfig=str(cluster.kubeconfig),
             nodes=len(nodes),

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from kvrelay.local.background import started_at
+
 # Private network, process ids, shared memory and mounts. The kernel ends every process in a process namespace
 # with its first one, and frees a private /dev/shm with the last: also after kill -9.
 _NAMESPACES = ("--net", "--pid", "--ipc", "--mount", "--fork", "--kill-child=KILL", "--mount-proc")
@@ -53,15 +55,6 @@ def containment() -> Containment:
         if trial.returncode == 0:
             return Containment(command)
     return Containment(())
-
-
-def started_at(pid: int) -> int | None:
-    """Clock ticks from boot to the start of `pid`, which tells a process from a later one with its id."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] == "Z" else int(fields[19])
 
 
 def session_processes(session_id: str) -> list[int]:

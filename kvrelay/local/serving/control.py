@@ -18,12 +18,12 @@ from typing import Any
 import yaml
 
 from kvrelay.errors import UserError
+from kvrelay.local.background import started_at
 from kvrelay.local.serving import gateway
 from kvrelay.local.serving.containment import (
     SESSION_VARIABLE,
     containment,
     end_processes,
-    started_at,
 )
 from kvrelay.local.serving.session import Phase, Progress, Session, SessionFolder
 from kvrelay.local.serving.supervisor import INNER_HTTP_PORT, INNER_METRICS_PORT

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from kvrelay.local.serving.containment import started_at
+from kvrelay.local.background import started_at
 from kvrelay.ops.endpoint import ANNOUNCED, Endpoint
 
 DEFAULT_ENDPOINT_PORT = 8000

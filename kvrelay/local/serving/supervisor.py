@@ -177,6 +177,8 @@ class Supervisor:
                         ready = asyncio.create_task(self._probe())
                 phase = Phase.LOADING
                 if ready is not None:
+                    if ready.done():
+                        ready.result()
                     phase = Phase.READY if ready.done() else Phase.HANDSHAKE
                 self.folder.report(Progress(phase, deployments=deployments))
 

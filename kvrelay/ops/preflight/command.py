@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvrelay.settings.option import deployment_option
+
 if TYPE_CHECKING:
     from kvrelay.ops.preflight.rows import Row, Subject
 
@@ -17,14 +19,7 @@ _COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
 
 
 @click.command()
-@click.option(
-    "--deployment",
-    "path",
-    type=click.Path(path_type=Path),
-    default=Path("deployment.yaml"),
-    show_default=True,
-    help="The deployment file.",
-)
+@deployment_option
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--zones", is_flag=True, help="Rank the region's zones, and print the lines for the file.")
 def preflight(path: Path, output: str, zones: bool) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvrelay.settings.option import deployment_option
+
 if TYPE_CHECKING:
     from kvrelay.ops.preflight.aws import Aws
     from kvrelay.ops.residue.leftover import Leftover
@@ -15,14 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--deployment",
-    "path",
-    type=click.Path(path_type=Path),
-    default=Path("deployment.yaml"),
-    show_default=True,
-    help="The deployment file.",
-)
+@deployment_option
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--delete", is_flag=True, help="Delete what was found, after showing it and asking.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
