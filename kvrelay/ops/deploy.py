@@ -11,18 +11,11 @@ import click
 from kvrelay.errors import UserError
 from kvrelay.ops.cdk_cli import run_cdk
 from kvrelay.settings import Deployment, read_deployment
+from kvrelay.settings.option import deployment_option
 
 STACKS = ("network", "cluster", "serving")
 _BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
 
-_deployment = click.option(
-    "--deployment",
-    "path",
-    type=click.Path(path_type=Path),
-    default=Path("deployment.yaml"),
-    show_default=True,
-    help="The deployment file.",
-)
 _yes = click.option("--yes", is_flag=True, help="Don't ask.")
 
 
@@ -36,7 +29,7 @@ class Caller:
 
 
 @click.command()
-@_deployment
+@deployment_option
 @_yes
 def deploy(path: Path, yes: bool) -> None:
     """Deploy all stacks; shows account, region and cost first, and asks.
@@ -62,28 +55,29 @@ def deploy(path: Path, yes: bool) -> None:
 
 
 @click.command()
-@_deployment
+@deployment_option
 @_yes
-def destroy(path: Path, yes: bool) -> None:
-    """Destroy all stacks, serving first; shows what stands and asks.
+@click.pass_context
+def destroy(context: click.Context, path: Path, yes: bool) -> None:
+    """Destroy all stacks, serving first; shows what stands, asks, and ends with what kvrelay residue finds.
 
-    Exit codes: 0 destroyed; 1 cdk failed or you said no; 2 wrong file, credentials or account.
+    Exit codes: 0 nothing is left; 1 cdk failed, something is left, or you said no; 2 wrong file, credentials or
+    account.
     """
+    from kvrelay.ops.residue.command import residue
+
     source = read_deployment(path)
     caller = find_caller(source.deployment)
     standing = _standing(source.deployment)
     _show(caller, source.deployment)
     if not standing:
         click.echo("none of its stacks stands there: nothing to destroy")
-        return
-    for name, state in standing:
-        click.echo(f"  stack {name}: {state}")
-    _ask(f"Destroy {source.deployment.name} there?", yes)
-    run_cdk("destroy", "--all", "--force", deployment=path)
-    left = _standing(source.deployment)
-    if left:
-        raise UserError("still there: " + ", ".join(f"{name} ({state})" for name, state in left))
-    click.echo("Destroyed. To see that nothing that costs was left behind: kvrelay residue")
+    else:
+        for name, state in standing:
+            click.echo(f"  stack {name}: {state}")
+        _ask(f"Destroy {source.deployment.name} there?", yes)
+        run_cdk("destroy", "--all", "--force", deployment=path)
+    context.invoke(residue, path=path, output="text", delete=False, yes=False)
 
 
 def find_caller(deployment: Deployment) -> Caller:
@@ -106,7 +100,7 @@ def find_caller(deployment: Deployment) -> Caller:
 
 
 def _require_bootstrap(caller: Caller) -> None:
-    from botocore.exceptions import ClientError
+    from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         _client("ssm", caller.region).get_parameter(Name=_BOOTSTRAP_VERSION)
@@ -117,10 +111,12 @@ def _require_bootstrap(caller: Caller) -> None:
                 f"{caller.account}/{caller.region} is not bootstrapped for CDK; "
                 f"run once: cdk bootstrap aws://{caller.account}/{caller.region}"
             ) from None
+    except BotoCoreError as error:
+        raise UserError(f"CDK's bootstrap in {caller.region}: {error}; check region and network") from None
 
 
 def _standing(deployment: Deployment) -> list[tuple[str, str]]:
-    from botocore.exceptions import ClientError
+    from botocore.exceptions import BotoCoreError, ClientError
 
     client, found = _client("cloudformation", deployment.region), []
     for stack in STACKS:
@@ -130,7 +126,9 @@ def _standing(deployment: Deployment) -> list[tuple[str, str]]:
         except ClientError as error:
             if "does not exist" in str(error):
                 continue
-            raise UserError(f"stack {name}: {error}") from None
+            raise UserError(f"stack {name}: {error}; allow cloudformation:DescribeStacks") from None
+        except BotoCoreError as error:
+            raise UserError(f"stack {name}: {error}; check region and network") from None
         if state != "DELETE_COMPLETE":
             found.append((name, state))
     return found

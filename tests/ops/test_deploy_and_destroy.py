@@ -15,17 +15,9 @@ from kvrelay.local.aws.emulator import EmulatedAws
 from kvrelay.ops import deploy as deploying
 
 
-@pytest.fixture(scope="module")
-def account() -> Iterator[EmulatedAws]:
-    with EmulatedAws() as emulated:
-        yield emulated
-
-
 @pytest.fixture
-def aws(account: EmulatedAws, monkeypatch: pytest.MonkeyPatch) -> EmulatedAws:
-    for name, value in account.environment().items():
-        monkeypatch.setenv(name, value)
-    return account
+def aws(account_here: EmulatedAws) -> EmulatedAws:
+    return account_here
 
 
 @pytest.fixture
@@ -94,6 +86,33 @@ def test_destroy_says_so_when_nothing_stands(bootstrapped: EmulatedAws, deployme
 
     assert result.exit_code == 0
     assert "nothing to destroy" in result.output
+    assert "nothing is left of kvrelay" in result.output
+
+
+def test_destroy_fails_when_something_outlived_the_stacks(
+    bootstrapped: EmulatedAws, deployment: Path
+) -> None:
+    logs = bootstrapped.client("logs")
+    logs.create_log_group(logGroupName="/aws/eks/kvrelay/cluster")
+
+    result = CliRunner().invoke(deploying.destroy, ["--deployment", str(deployment)])
+
+    assert result.exit_code == 1
+    assert "/aws/eks/kvrelay/cluster" in result.output
+    logs.delete_log_group(logGroupName="/aws/eks/kvrelay/cluster")
+
+
+@pytest.mark.parametrize("command", [deploying.deploy, deploying.destroy], ids=["deploy", "destroy"])
+def test_an_unreachable_region_is_one_line(
+    bootstrapped: EmulatedAws, deployment: Path, command: click.Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for service in ("SSM", "CLOUDFORMATION"):
+        monkeypatch.setenv(f"AWS_ENDPOINT_URL_{service}", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+
+    with pytest.raises(UserError, match="check region and network") as refused:
+        command.main(["--deployment", str(deployment)], standalone_mode=False)
+    assert "\n" not in str(refused.value)
 
 
 def test_destroy_names_what_stands_and_keeps_it_on_no(bootstrapped: EmulatedAws, deployment: Path) -> None:
