@@ -7,7 +7,7 @@ PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH):/usr/local/go/bin
 READY := .venv/.ready
 
-.PHONY: help setup up down test tools test-kubernetes lint types synth diff manifests deploy destroy clean
+.PHONY: help setup up down test tools test-kubernetes lint types synth diff docs manifests deploy destroy clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -62,6 +62,12 @@ ifdef BASE
 else
 	@cdk diff --no-color
 endif
+
+docs: setup ## The generated pages and pictures in docs/, and the schema of deployment.yaml.
+	@python docs/architecture.py
+	@python -m kvrelay.planner.page docs
+	@python -m kvrelay.rules.documentation > docs/rules.md
+	@kvrelay schema > deployment.schema.json
 
 manifests: setup ## Every Kubernetes object as YAML in dist/, for GitOps.
 	@python -m kvrelay_k8s

@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
 
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct
 
-
-class ManifestSet(Protocol):
-    """Objects that are applied together, after the sets that they depend on."""
-
-    @property
-    def name(self) -> str:
-        """What the set is called: its resource's id, too."""
-
-    @property
-    def objects(self) -> tuple[dict[str, Any], ...]:
-        """The objects, as Kubernetes takes them."""
-
-    @property
-    def depends_on(self) -> tuple[str, ...]:
-        """Names of sets that are made before it and deleted after it."""
+from kvrelay_k8s import ManifestSet
 
 
 class Manifests(Construct):

@@ -218,7 +218,7 @@ def _assumptions() -> Iterator[str]:
     yield "- Transfers stop decode while they are posted: one descriptor a block and layer once the pool has cycled."
     yield "  A larger `block_size` makes fewer; that is the first thing to try where ITL p99 is too high."
     yield f"- Not measured: {unmeasured}; tensor parallelism's loss; every duration marked"
-    yield "  `assumed` in `kvrelay/data/durations.yaml`. `kvrelay bench` on your nodes replaces any of them."
+    yield "  `assumed` in `kvrelay/data/durations.yaml`. Measure on your own nodes before you rely on any of them."
 
 
 def _grid(head: Iterable[str], lines: Iterable[Iterable[str]]) -> Iterator[str]:
