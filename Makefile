@@ -7,7 +7,7 @@ PYTHON ?= python3
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH):/usr/local/go/bin
 READY := .venv/.ready
 
-.PHONY: help setup up down test tools test-kubernetes lint types synth diff docs manifests deploy destroy clean
+.PHONY: help setup up down test tools test-kubernetes test-serving lint types synth diff docs manifests deploy destroy clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -45,6 +45,9 @@ test-kubernetes: setup ## The tests against a real Kubernetes and KubeRay operat
 	else \
 	  kvrelay local cluster tools && KVRELAY_KUBERNETES=1 pytest -q tests/kubernetes; \
 	fi
+
+test-serving: setup ## The tests that need Ray and vLLM: what Ray itself says to every serve config, portable and rendered.
+	@kvrelay local serving-environment && KVRELAY_TEST_SERVING=1 pytest -q tests/serve_app
 
 lint: setup
 	@ruff check .
