@@ -36,7 +36,7 @@ _NOISE = (
 )
 _PROMPT = "Why do prefill and decode run on separate nodes?"
 # Engines report to the node's metrics page every ten seconds or less.
-_METRICS_SECONDS = 30
+_REPORT_SECONDS = 11
 
 
 class LeftBehindError(UserError):
@@ -204,7 +204,7 @@ def _answer() -> None:
     def decode() -> EngineCounts | None:
         return engine_counts(scrape(target.endpoint.metrics_urls)).get(EngineRole.DECODE)
 
-    before = _once(decode, lambda counts: counts.transfers > 0)
+    before = _settled(decode)
     body: dict[str, Any] = {
         "model": target.model,
         "messages": [{"role": "user", "content": _PROMPT}],
@@ -221,7 +221,7 @@ def _answer() -> None:
     click.echo()
     if answer.ending is not Ending.WHOLE:
         raise UserError(f"the answer broke off: {answer.error or 'the connection ended'}")
-    seen = _once(decode, lambda counts: counts.transfers > (before.transfers if before else 0))
+    seen = _reported(decode, before.transfers if before else 0)
     moved = 0.0
     if seen is not None:
         since = seen.since(before) if before is not None else seen
@@ -233,14 +233,23 @@ def _answer() -> None:
     )
 
 
-def _once(
-    read: Callable[[], EngineCounts | None], enough: Callable[[EngineCounts], bool]
-) -> EngineCounts | None:
-    """The engines' counts once they show enough: the readiness probe's transfer, or the answer's own."""
-    deadline = time.monotonic() + _METRICS_SECONDS
+def _settled(read: Callable[[], EngineCounts | None]) -> EngineCounts | None:
+    """The engines' counts once they rest: the requests that warmed them up show a report later."""
+    counts = read()
+    while True:
+        time.sleep(_REPORT_SECONDS)
+        newer = read()
+        if newer == counts:
+            return counts
+        counts = newer
+
+
+def _reported(read: Callable[[], EngineCounts | None], transfers: float) -> EngineCounts | None:
+    """The engines' counts once they show more than `transfers`, or what they are when that takes too long."""
+    deadline = time.monotonic() + 3 * _REPORT_SECONDS
     while True:
         counts = read()
-        if (counts is not None and enough(counts)) or time.monotonic() > deadline:
+        if (counts is not None and counts.transfers > transfers) or time.monotonic() > deadline:
             return counts
         time.sleep(1)
 
