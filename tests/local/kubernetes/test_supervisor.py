@@ -12,7 +12,7 @@ from kvrelay.local.kubernetes.processes import Child, ProcessFailedError
 from kvrelay.local.kubernetes.supervisor import Running
 
 
-def write_state(folder: Path, pid: int, started: str) -> None:
+def write_state(folder: Path, pid: int, started: int) -> None:
     state = Running(pid, started, "https://127.0.0.1:1", "kubeconfig", nodes=3, isolated=True)
     (folder / "state.json").write_text(json.dumps(asdict(state)))
 
@@ -24,7 +24,7 @@ def test_nothing_runs_where_nothing_was_started(tmp_path: Path) -> None:
 
 def test_another_process_with_the_same_id_is_never_ended(tmp_path: Path) -> None:
     # This very process's id, as if it had been handed out again.
-    write_state(tmp_path, os.getpid(), started="1")
+    write_state(tmp_path, os.getpid(), started=1)
     assert supervisor.running(tmp_path) is None
     assert supervisor.down(tmp_path) is False
 
