@@ -6,6 +6,8 @@ PYTHON ?= python3
 # Go's own installer leaves it off PATH.
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH):/usr/local/go/bin
 READY := .venv/.ready
+# Some machines set it; each of the many short programs here would then compile all its modules anew, twice as slow.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup up down test tools test-kubernetes test-serving lint types synth diff docs manifests deploy destroy clean
 

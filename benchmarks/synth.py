@@ -74,6 +74,7 @@ def synth(app: Path, folder: Path, validation: str, *, cold: bool) -> tuple[floa
         "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(caches / "jsii"),
         "PYTHONPYCACHEPREFIX": str(caches / "python"),
     }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = [
         str(REPOSITORY / "node_modules/.bin/cdk"),
         "synth",

@@ -78,7 +78,8 @@ def plan(
 
         from kvrelay.planner.table import show
 
-        show(made, Console(width=None if sys.stdout.isatty() else 120))
+        # Nothing here writes :names: of emoji; looking for them loads a table of 3,600 of them.
+        show(made, Console(width=None if sys.stdout.isatty() else 120, emoji=False))
     if picture:
         _write_picture(picture, made)
     if not made.all_fit:
