@@ -24,6 +24,7 @@ from kvrelay.local.aws.ec2_api import Ec2Api
 from kvrelay.local.aws.eks.api import EksApi
 from kvrelay.local.aws.faults import Fault
 from kvrelay.local.aws.lambda_runtime import FunctionRuntime
+from kvrelay.local.aws.ssm_api import SsmApi
 
 CONTROL = "/_kvrelay/"
 _INVOCATION = re.compile(r"/2015-03-31/functions/(?P<name>.+)/invocations$")
@@ -58,6 +59,12 @@ class FrontEnd:
             ec2 = Ec2Api(self.account, region)
             if ec2.operation(request.values.get("Action", "")):
                 return wire.answer(service, request, ec2.operation)(environ, start_response)
+            environ["wsgi.input"] = io.BytesIO(request.get_data())
+        if service == "ssm":
+            request = _kept(environ)
+            ssm = SsmApi(region)
+            if ssm.answers(request):
+                return wire.answer(service, request, ssm.operation)(environ, start_response)
             environ["wsgi.input"] = io.BytesIO(request.get_data())
         invocation = _INVOCATION.search(path) if service == "lambda" else None
         if invocation:
