@@ -70,6 +70,19 @@ Image = Annotated[
         "registry/repository with a :tag or @sha256:digest",
     ),
 ]
+Repository = Annotated[
+    str,
+    Shape(
+        r"[A-Za-z0-9][\w-]*(@\d+)?/[\w.-]+(@\d+)?",
+        "owner/name, or owner@id/name@id as the repository's OIDC settings show it",
+    ),
+]
+GitLabProject = Annotated[
+    str, Shape(r"[\w.-]+(/[\w.-]+)+", "a project's full path such as group/project, without the host")
+]
+GitLabHost = Annotated[str, Shape(r"[a-z0-9-]+(\.[a-z0-9-]+)+", "a host name such as gitlab.com")]
+Branch = Annotated[str, Shape(r"[\w.-]+(/[\w.-]+)*", "one branch's name, without wildcards")]
+Environment = Annotated[str, Shape(r"[\w.-]+", "an environment's name such as production")]
 RuleNumber = Annotated[str, Shape(r"[A-Z]{2}\d{3}", "a rule's number such as KV003")]
 RetentionDays = Literal[1, 3, 7, 14, 30, 60, 90, 180, 365]
 
@@ -370,6 +383,35 @@ class Serving(Settings):
         return namespace
 
 
+class GitHubCi(Settings):
+    """IAM roles that the workflows of one GitHub repository take by OIDC: docs/ci.md."""
+
+    type: Literal["github"]
+    repository: Repository
+    """owner/name; for repositories made or renamed since June 2026 owner@id/name@id, as its OIDC settings show."""
+    branch: Branch = "main"
+    """What is deployed and watched for drift."""
+    environment: Environment = "production"
+    """The repository's environment whose reviewers approve each deployment; only its jobs may deploy."""
+    oidc_provider: Literal["create", "existing"] = "create"
+    """An account holds one provider for GitHub: `existing` when it has it already."""
+
+
+class GitLabCi(Settings):
+    """IAM roles that the pipelines of one GitLab project take by OIDC: docs/ci.md."""
+
+    type: Literal["gitlab"]
+    project: GitLabProject
+    branch: Branch = "main"
+    """What is deployed and watched for drift; protect it: GitLab's tokens name no environment to AWS."""
+    host: GitLabHost = "gitlab.com"
+    oidc_provider: Literal["create", "existing"] = "create"
+    """An account holds one provider for a GitLab host: `existing` when it has it already."""
+
+
+Ci = Annotated[GitHubCi | GitLabCi, Field(discriminator="type")]
+
+
 class Deployment(Settings):
     """One deployment: where it runs, on which nodes, what it serves."""
 
@@ -385,6 +427,8 @@ class Deployment(Settings):
     system_nodes: SystemNodes = SystemNodes()
     gpu_nodes: GpuNodes = GpuNodes()
     serving: Serving = Serving()
+    ci: Ci | None = None
+    """The repository whose pipelines diff and deploy this; adds a stack with their roles."""
     tags: dict[
         Annotated[str, StringConstraints(min_length=1, max_length=128)],
         Annotated[str, StringConstraints(max_length=256)],
