@@ -8,6 +8,7 @@ from kvrelay.settings.deployment import (
     GpuNodeGroup,
     GpuNodes,
     HuggingFaceWeights,
+    Images,
     InterfaceEndpoint,
     Network,
     OnDemand,
@@ -18,6 +19,7 @@ from kvrelay.settings.deployment import (
     Spot,
     SystemNodes,
 )
+from kvrelay.settings.image_mirror import ImageMirror, ImageReference, split_image
 from kvrelay.settings.reading import DeploymentFile, read_deployment
 
 __all__ = [
@@ -29,6 +31,9 @@ __all__ = [
     "GpuNodeGroup",
     "GpuNodes",
     "HuggingFaceWeights",
+    "ImageMirror",
+    "ImageReference",
+    "Images",
     "InterfaceEndpoint",
     "Network",
     "OnDemand",
@@ -39,4 +44,5 @@ __all__ = [
     "Spot",
     "SystemNodes",
     "read_deployment",
+    "split_image",
 ]

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 
 from kvrelay.settings.addresses import SubnetPlan, addresses_needed, wider_range
 from kvrelay.settings.faults import SettingError, Shape
+from kvrelay.settings.image_mirror import LONGEST_PULL_THROUGH_NAME, ImageMirror
 from kvrelay.settings.instances import known_instance_type, smallest_with_efa
 from kvrelay.settings.scheduling import DEPLOYMENT_TAG
 
@@ -261,6 +262,8 @@ class GpuNodeGroup(Settings):
     capacity: Capacity = OnDemand()
     root_volume_gib: Annotated[int, Field(ge=100, le=16384)] = 200
     """The container image alone unpacks to tens of gigabytes."""
+    image_pull: Literal["parallel", "sequential"] = "parallel"
+    """`parallel` fetches and unpacks an image's layers side by side (SOCI; EKS calls it experimental)."""
 
     @field_validator("instance_type")
     @classmethod
@@ -383,6 +386,13 @@ class Serving(Settings):
         return namespace
 
 
+class Images(Settings):
+    """Where nodes pull container images from."""
+
+    mirror: Literal["none", "ecr", "pull-through"] = "none"
+    """`ecr`: copies that `kvrelay mirror` makes in the account. `pull-through`: ECR fetches at the first pull."""
+
+
 class GitHubCi(Settings):
     """IAM roles that the workflows of one GitHub repository take by OIDC: docs/ci.md."""
 
@@ -426,6 +436,7 @@ class Deployment(Settings):
     cluster: Cluster = Cluster()
     system_nodes: SystemNodes = SystemNodes()
     gpu_nodes: GpuNodes = GpuNodes()
+    images: Images = Images()
     serving: Serving = Serving()
     ci: Ci | None = None
     """The repository whose pipelines diff and deploy this; adds a stack with their roles."""
@@ -477,6 +488,32 @@ class Deployment(Settings):
                 ("gpu_nodes", "zone"),
                 self.gpu_nodes.zone,
                 f"is not among zones ({', '.join(self.zones)}); add it there",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _mirror_can_be_named(self) -> Self:
+        mirror = self.images.mirror
+        if mirror == "none":
+            return self
+        if self.account is None:
+            raise SettingError(
+                ("images", "mirror"),
+                mirror,
+                "needs the account that holds the images; add account: with its 12 digits",
+            )
+        if mirror == "pull-through" and ("--" in self.name or len(self.name) > LONGEST_PULL_THROUGH_NAME):
+            raise SettingError(
+                ("name",),
+                self.name,
+                f"can't begin a pull-through rule's prefix; use {LONGEST_PULL_THROUGH_NAME} characters at most, "
+                "without two dashes in a row",
+            )
+        if mirror == "pull-through" and not ImageMirror.of(self).holds(self.serving.image):
+            raise SettingError(
+                ("serving", "image"),
+                self.serving.image,
+                "is in a registry that ECR can't cache without credentials; set images.mirror: ecr, or none",
             )
         return self
 

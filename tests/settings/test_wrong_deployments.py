@@ -240,6 +240,24 @@ WRONG = {
     "serving: {upgrade: rolling}\n": [
         "1: serving.upgrade: 'rolling' is not one of the choices; use 'in-place' or 'surge'"
     ],
+    # images
+    "images: {mirror: ecr}\n": [
+        "1: images.mirror: 'ecr' needs the account that holds the images; add account: with its 12 digits"
+    ],
+    "images: {mirror: harbor}\n": [
+        "1: images.mirror: 'harbor' is not one of the choices; use 'none', 'ecr' or 'pull-through'"
+    ],
+    "account: '123456789012'\nimages: {mirror: pull-through}\nname: a--b\n": [
+        "3: name: 'a--b' can't begin a pull-through rule's prefix; use 25 characters at most, "
+        "without two dashes in a row"
+    ],
+    "account: '123456789012'\nimages: {mirror: pull-through}\nserving: {image: 'ghcr.io/a/ray:v1'}\n": [
+        "3: serving.image: 'ghcr.io/a/ray:v1' is in a registry that ECR can't cache without credentials; "
+        "set images.mirror: ecr, or none"
+    ],
+    GROUP % "{image_pull: lazy}": [
+        "1: gpu_nodes.groups[0].image_pull: 'lazy' is not one of the choices; use 'parallel' or 'sequential'"
+    ],
     # tags and acknowledgements
     "tags: {'aws:team': a}\n": [
         "1: tags.aws:team: 'a' has a key that begins with aws:, which belongs to AWS; rename it"
