@@ -22,7 +22,7 @@ _CONFIGURATION: dict[str, dict[str, Any]] = {"vpc-cni": {"enableNetworkPolicy": 
 
 
 class AddOns(Construct):
-    """The add-ons named, at the versions of kvrelay/data/versions.yaml."""
+    """The add-ons named, at the versions of container/pins.yaml."""
 
     def __init__(
         self,

@@ -1,4 +1,7 @@
-"""Versions that go together: container, Ray, vLLM, NIXL, operator, plugins, add-ons."""
+"""Versions that go together: container, Ray, vLLM, NIXL, operator, plugins, add-ons.
+
+They stand in container/pins.yaml, and there alone.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import Any
 
 from kvrelay.data.reading import load
 from kvrelay.data.unknown import unknown_name
+
+_PINS = "pins.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +32,7 @@ class ContainerVersions:
     @property
     def image(self) -> str:
         """The public image, with its tag."""
-        return f"{load('versions.yaml')['container_repository']}:{self.tag}"
+        return f"{load(_PINS)['container']['repository']}:{self.tag}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,8 @@ class Versions:
     kubernetes: str
     container: ContainerVersions
     """The tag that this release is tested with."""
+    container_size_gb: float
+    """Gigabytes (10^9 bytes) of it that a node fetches."""
     kuberay: str
     kuberay_image: str
     nvidia_device_plugin: str
@@ -54,11 +61,12 @@ class Versions:
 @cache
 def versions() -> Versions:
     """The pinned versions. Raises nothing: the file ships with the package and is tested."""
-    content = load("versions.yaml")
+    content = load(_PINS)
     nvidia, efa = content["nvidia_device_plugin"], content["efa_device_plugin"]
     return Versions(
         kubernetes=content["kubernetes"],
-        container=container_versions(content["tested_container"]),
+        container=container_versions(content["container"]["tested"]),
+        container_size_gb=content["container"]["size_gb"],
         kuberay=content["kuberay"]["version"],
         kuberay_image=f"{content['kuberay']['repository']}:v{content['kuberay']['version']}",
         nvidia_device_plugin=nvidia["version"],
@@ -73,13 +81,13 @@ def versions() -> Versions:
 
 def container_versions(tag: str) -> ContainerVersions:
     """What the container of that tag holds. Raises UnknownNameError for a tag that was never looked into."""
-    containers: Mapping[str, Mapping[str, Any]] = load("versions.yaml")["containers"]
+    containers: Mapping[str, Mapping[str, Any]] = load(_PINS)["container"]["tags"]
     if tag not in containers:
-        raise unknown_name("container tag", tag, containers, "kvrelay/data/versions.yaml")
+        raise unknown_name("container tag", tag, containers, "container/pins.yaml")
     entry = containers[tag]
     return ContainerVersions(tag=tag, **{name: entry[name] for name in ContainerVersions.__slots__[1:]})
 
 
 def known_container_tags() -> tuple[str, ...]:
     """The container tags whose content is known."""
-    return tuple(load("versions.yaml")["containers"])
+    return tuple(load(_PINS)["container"]["tags"])

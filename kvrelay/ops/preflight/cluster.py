@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvrelay.data import versions
 from kvrelay.ops.preflight.rows import Row, Status, Subject
 
-_NEWER = "move kubernetes_version and eks_addons in kvrelay/data/versions.yaml together"
+_NEWER = "move kubernetes and eks_addons in container/pins.yaml together"
 
 
 class EksVersions:
