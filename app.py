@@ -13,6 +13,7 @@ from kvrelay.rules.reading import subject_of
 from kvrelay.serve_app import load_serve_app
 from kvrelay.settings import DeploymentFile, read_deployment
 from kvrelay_aws.findings import annotate
+from stacks.ci_roles import CiRolesStack
 from stacks.cluster import ClusterStack
 from stacks.network import NetworkStack
 from stacks.serving import ServingStack
@@ -29,6 +30,8 @@ def build(app: cdk.App, source: DeploymentFile) -> None:
     serving = ServingStack(
         app, "Serving", deployment=deployment, serve_app=serve_app, cluster=cluster.cluster, env=environment
     )
+    if deployment.ci:
+        CiRolesStack(app, "Ci", deployment=deployment, ci=deployment.ci, env=environment)
     annotate(serving, check_all(subject_of(source)), summary_line(deployment, serve_app))
 
     for key, value in deployment.all_tags.items():
