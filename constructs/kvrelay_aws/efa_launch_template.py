@@ -1,4 +1,4 @@
-"""The launch template of GPU nodes: EFA interfaces from instance data, reservation, local storage."""
+"""The launch template of GPU nodes: EFA interfaces from instance data, reservation, local storage, image pulls."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from constructs import Construct
 from kvrelay.data import InstanceType, NetworkCard, instance_type
 from kvrelay.settings import Capacity, CapacityBlock, GpuNodeGroup, Reservation
 from kvrelay_aws.launch_templates import encrypted_root, imdsv2_only, tagged
-from kvrelay_aws.node_config import user_data_with_local_storage
+from kvrelay_aws.node_config import user_data
 
 
 def efa_launch_template(
@@ -29,7 +29,9 @@ def efa_launch_template(
             network_interfaces=efa_interfaces(kind, security_group_ids),
             metadata_options=imdsv2_only(),
             block_device_mappings=encrypted_root(settings.root_volume_gib),
-            user_data=user_data_with_local_storage() if kind.nvme else None,
+            user_data=user_data(
+                local_storage=kind.nvme is not None, parallel_pull=settings.image_pull == "parallel"
+            ),
             capacity_reservation_specification=targeted_reservation(settings.capacity),
             instance_market_options=market(settings.capacity),
             placement=ec2.CfnLaunchTemplate.PlacementProperty(group_name=placement_group.ref)
