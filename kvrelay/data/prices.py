@@ -26,8 +26,14 @@ class ServicePrices:
     public_ipv4_hour: float | None
     network_load_balancer_hour: float | None
     gp3_gb_month: float | None
+    snapshot_gb_month: float | None
+    """Of the standard tier."""
     kms_key_month: float | None
+    secret_month: float | None
     logs_gb: float | None
+    """Taken in, once."""
+    logs_gb_month: float | None
+    """Kept."""
     cross_zone_gb: float | None
     """In each direction."""
 

@@ -117,6 +117,9 @@ def test_every_kind_is_found_priced_and_removed_and_no_other_deployments(
     assert usd["volume"] == 16.0
     assert usd["elastic ip"] == 3.65
     assert usd["kms key"] == 1.0
+    assert usd["snapshot"] == 10.0
+    assert usd["secret"] == 0.4
+    assert usd["log group"] == 0.0
     assert usd["load balancer"] == pytest.approx(16.43, abs=0.01)
     assert usd["capacity reservation"] == pytest.approx(2 * 2.0144 * 730, abs=0.01)
 

@@ -53,6 +53,7 @@ class Account:
         # What moto's EC2 lacks, by region and name or id.
         self.placement_groups: dict[str, dict[str, dict[str, Any]]] = {}
         self.capacity_reservations: dict[str, dict[str, dict[str, Any]]] = {}
+        self.reservation_tokens: dict[str, dict[str, str]] = {}
         self._clients: dict[tuple[str, str], Any] = {}
         self._stacks: dict[str, StackStore] = defaultdict(StackStore)
         self._eks: dict[str, EksRegion] = {}

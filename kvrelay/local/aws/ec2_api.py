@@ -22,6 +22,7 @@ class Ec2Api:
         self._region = region
         self._groups = account.placement_groups.setdefault(region, {})
         self._reservations = account.capacity_reservations.setdefault(region, {})
+        self._tokens = account.reservation_tokens.setdefault(region, {})
 
     def operation(self, name: str) -> Callable[[Values], Values] | None:
         """The method for an operation's name; None for those that moto answers."""
@@ -73,7 +74,15 @@ class Ec2Api:
         return {"PlacementGroups": rows}
 
     def create_capacity_reservation(self, given: Values) -> Values:
-        """Instances held ready."""
+        """Instances held ready; the same client token gives the same reservation."""
+        token = given.get("ClientToken")
+        if token and token in self._tokens:
+            return {"CapacityReservation": self._reservations[self._tokens[token]]}
+        if message := self._account.faults.strike("AWS::EC2::CapacityReservation", "CREATE"):
+            raise AwsError("InsufficientInstanceCapacity", message)
+        ends = given.get("EndDate")
+        if (given.get("EndDateType") == "limited") != (ends is not None):
+            raise AwsError("InvalidParameterCombination", "EndDate and EndDateType limited go together")
         identifier, now = f"cr-{secrets.token_hex(8)}1", datetime.now(UTC)
         self._reservations[identifier] = {
             "CapacityReservationId": identifier,
@@ -90,10 +99,13 @@ class Ec2Api:
             "StartDate": now,
             "CreateDate": now,
             "EndDateType": given.get("EndDateType", "unlimited"),
+            **({"EndDate": ends} if ends else {}),
             "InstanceMatchCriteria": given.get("InstanceMatchCriteria", "open"),
             "ReservationType": "default",
             "Tags": _tags(given, "capacity-reservation"),
         }
+        if token:
+            self._tokens[token] = identifier
         return {"CapacityReservation": self._reservations[identifier]}
 
     def _reservation(self, given: Values) -> dict[str, Any]:
@@ -129,6 +141,9 @@ class Ec2Api:
         names = {"instance-type": "InstanceType", "state": "State", "availability-zone": "AvailabilityZone"}
         rows = [r for r in self._reservations.values() if not ids or r["CapacityReservationId"] in ids]
         for wanted in given.get("Filters") or ():
+            if wanted["Name"].startswith("tag"):
+                rows = [row for row in rows if _tagged(row, wanted)]
+                continue
             key = names.get(wanted["Name"])
             if key is None:
                 raise AwsError("InvalidParameterValue", f"The filter '{wanted['Name']}' is not emulated")
@@ -139,6 +154,17 @@ class Ec2Api:
 def _tags(given: Values, kind: str) -> list[dict[str, str]]:
     rows = given.get("TagSpecifications") or ()
     return [tag for row in rows if row.get("ResourceType") == kind for tag in row.get("Tags", ())]
+
+
+def _tagged(row: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Whether a filter by `tag:KEY` or `tag-key` lets the row pass."""
+    key = wanted["Name"].partition(":")[2]
+    return any(
+        tag["Value"] in wanted["Values"]
+        if key and tag["Key"] == key
+        else not key and tag["Key"] in wanted["Values"]
+        for tag in row["Tags"]
+    )
 
 
 def is_alive(reservation: dict[str, Any]) -> bool:

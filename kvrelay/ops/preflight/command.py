@@ -22,28 +22,41 @@ _COLOURS = {"pass": "green", "warn": "yellow", "fail": "red"}
 @deployment_option
 @click.option("--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.option("--zones", is_flag=True, help="Rank the region's zones, and print the lines for the file.")
-def preflight(path: Path, output: str, zones: bool) -> None:
+@click.option(
+    "--probe",
+    is_flag=True,
+    help="Also ask each zone for the GPU nodes: reserve them and cancel at once. Says the price and asks first.",
+)
+@click.option("--yes", is_flag=True, help="Don't ask.")
+def preflight(path: Path, output: str, zones: bool, probe: bool, yes: bool) -> None:
     """Check account, quotas, zones, versions, image, capacity and model before anything is created.
 
-    Nothing is made or changed. A call that AWS denies, throttles or does not answer is a row of its own.
+    Nothing is made or changed, but for --probe: it reserves capacity for seconds. A reservation that a killed probe
+    left is cancelled by the next run, or by kvrelay residue, and ends by itself within two hours.
+    A call that AWS denies, throttles or does not answer is a row of its own.
     JSON: {"deployment", "region", "ok", "rows": [{"check", "subject", "status", "found", "mend"}]}.
 
     Exit codes: 0 nothing failed; 1 a check failed; 2 wrong input; 130 interrupted.
     """
+    from kvrelay.errors import UserError
     from kvrelay.ops.preflight.aws import Aws
     from kvrelay.ops.preflight.rows import Subject
     from kvrelay.serve_app import load_serve_app
     from kvrelay.settings import read_deployment
 
+    if probe and output == "json" and not yes:
+        raise UserError("--output json cannot ask: add --yes to --probe")
     source = read_deployment(path)
     model = load_serve_app(source.serve_config_path).model_source
     subject = Subject(source, Aws(source.deployment.region), model)
     if zones:
         _zones(subject, output)
         return
+    from kvrelay.ops.preflight.probing import probe_rows
     from kvrelay.ops.preflight.running import CHECKS, run_checks
 
     rows = run_checks(subject, [check() for check in CHECKS])
+    rows += probe_rows(subject, probe=probe, ask=not yes)
     failed = sum(row.status == "fail" for row in rows)
     if output == "json":
         answer = {

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 def residue(path: Path, output: str, delete: bool, yes: bool) -> None:
     """Find what a deployment left in the account, by tags and by name, with its price a month.
 
-    Never lists what belongs to another deployment. Deletes nothing while a stack of the deployment stands.
+    Never lists what belongs to another deployment. Deletes nothing while a stack of the deployment stands; but a
+    reservation that a killed preflight --probe left holds nothing of worth, and is cancelled without asking.
     JSON: {"deployment", "standing", "leftovers": [{"kind", "id", "name", "usd_per_month"}], "not_checked",
-    "deleted", "not_deleted"}.
+    "probes_cancelled", "deleted", "not_deleted"}.
 
     Exit codes: 0 nothing is left; 1 something is, or could not be checked; 2 wrong input; 130 interrupted.
     """
@@ -41,9 +42,13 @@ def residue(path: Path, output: str, delete: bool, yes: bool) -> None:
     deployment = read_deployment(path).deployment
     find_caller(deployment)
     aws, owner = Aws(deployment.region), Owner(deployment.name)
-    found, unchecked = _find(aws, owner)
+    probes, unchecked = _cancel_probes(aws, owner)
+    found, unseen = _find(aws, owner)
+    unchecked |= unseen
     standing = _standing(aws, owner)
     if output == "text":
+        for identifier in probes:
+            click.echo(f"cancelled: {identifier}, which a preflight --probe that was killed left")
         _show(found, unchecked, standing, deployment.name)
     deleted: list[str] = []
     failed: dict[str, str] = {}
@@ -61,12 +66,24 @@ def residue(path: Path, output: str, delete: bool, yes: bool) -> None:
             "standing": standing,
             "leftovers": [each.as_dict() for each in found],
             "not_checked": unchecked,
+            "probes_cancelled": probes,
             "deleted": deleted,
             "not_deleted": failed,
         }
         click.echo(json.dumps(answer, indent=2))
     if unchecked or failed or len(deleted) < len(mendable):
         raise click.exceptions.Exit(1)
+
+
+def _cancel_probes(aws: Aws, owner: Owner) -> tuple[list[str], dict[str, str]]:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from kvrelay.ops.preflight.probe_reservations import forgotten
+
+    try:
+        return forgotten(aws, owner.name), {}
+    except (BotoCoreError, ClientError) as error:
+        return [], {"probe's reservation": " ".join(str(error).split())[:300]}
 
 
 def _find(aws: Aws, owner: Owner) -> tuple[list[Leftover], dict[str, str]]:

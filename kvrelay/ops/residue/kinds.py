@@ -87,6 +87,17 @@ def _volume(aws: Aws, row: dict[str, Any]) -> float | None:
     return round(by_gb * row["Size"], 2) if known and by_gb is not None else None
 
 
+def _snapshot(aws: Aws, row: dict[str, Any]) -> float | None:
+    """At most: what it shares with an older snapshot of the same volume is billed once."""
+    whole = row.get("FullSnapshotSizeInBytes")
+    return _stored(service_prices(aws.region).snapshot_gb_month, whole or row["VolumeSize"] * 2**30)
+
+
+def _stored(usd_per_gb: float | None, size: int) -> float | None:
+    """A month of so many bytes."""
+    return None if usd_per_gb is None else round(usd_per_gb * size / 2**30, 2)
+
+
 def _reservation(aws: Aws, row: dict[str, Any]) -> float | None:
     return monthly(price(row["InstanceType"], aws.region), row["TotalInstanceCount"])
 
@@ -98,7 +109,7 @@ def log_groups(aws: Aws, owner: Owner) -> Iterator[Leftover]:
         name = row["logGroupName"]
         tags = client.list_tags_log_group(logGroupName=name).get("tags", {})
         if owner.owns(tags, name):
-            usd = 0.0 if row.get("storedBytes") == 0 else None
+            usd = _stored(service_prices(aws.region).logs_gb_month, row.get("storedBytes", 0))
             yield Leftover("log group", name, name, usd, partial(client.delete_log_group, logGroupName=name))
 
 
@@ -108,7 +119,7 @@ def secrets(aws: Aws, owner: Owner) -> Iterator[Leftover]:
     for row in aws.pages("secretsmanager", "list_secrets", "SecretList"):
         if owner.owns(tags_of(row.get("Tags"))):
             delete = partial(client.delete_secret, SecretId=row["ARN"], RecoveryWindowInDays=7)
-            yield Leftover("secret", row["ARN"], row["Name"], None, delete)
+            yield Leftover("secret", row["ARN"], row["Name"], service_prices(aws.region).secret_month, delete)
 
 
 def kms_keys(aws: Aws, owner: Owner) -> Iterator[Leftover]:
@@ -164,7 +175,7 @@ KINDS: dict[str, Kind] = {
         "Snapshots",
         "SnapshotId",
         "delete_snapshot",
-        lambda aws, row: None,
+        _snapshot,
         OwnerIds=["self"],
     ),
     "elastic ip": _ec2(
