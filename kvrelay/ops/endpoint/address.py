@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import httpx
 from kvrelay.errors import UserError
 
 # Whoever serves on this machine, or forwards a cluster's port to it, says so here.
-ANNOUNCED = Path(__file__).parents[2] / ".kvrelay" / "endpoint.json"
+ANNOUNCED = Path(__file__).parents[3] / ".kvrelay" / "endpoint.json"
 
 
 class EndpointError(UserError):
@@ -80,6 +81,12 @@ class Endpoint:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(asdict(self) | {"api_key": None}))
 
+    def withdraw(self, file: Path = ANNOUNCED) -> None:
+        """Takes the announcement back, if it is still this endpoint's."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            if json.loads(file.read_text())["url"] == self.url:
+                file.unlink()
+
 
 def endpoint(url: str | None, metrics_urls: tuple[str, ...] = (), api_key: str | None = None) -> Endpoint:
     """The endpoint at `url`, or the announced one when there is no `url`. Raises UserError."""
@@ -100,7 +107,8 @@ def announced_endpoint(file: Path = ANNOUNCED) -> Endpoint:
         return Endpoint(str(found["url"]), tuple(found["metrics_urls"]))
     except (OSError, ValueError, KeyError, TypeError):
         raise EndpointError(
-            "no endpoint: nothing is served on this machine (kvrelay local serve), and no --url was given"
+            "no endpoint: nothing is served on this machine (kvrelay local serve), none is forwarded to it "
+            "(kvrelay endpoint), and neither --url nor --deployment was given"
         ) from None
 
 
