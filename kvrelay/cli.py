@@ -17,6 +17,7 @@ COMMANDS = {
     "deploy": "kvrelay.ops.deploy:deploy",
     "destroy": "kvrelay.ops.deploy:destroy",
     "diff": "kvrelay.change.command:diff",
+    "endpoint": "kvrelay.ops.endpoint.command:endpoint",
     "local": "kvrelay.local.command:local",
     "plan": "kvrelay.planner.command:plan",
     "preflight": "kvrelay.ops.preflight.command:preflight",
