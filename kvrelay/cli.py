@@ -11,6 +11,7 @@ from kvrelay.lazy_group import LazyGroup
 
 # Each command lives beside what it commands and is imported only when named, so that starting stays quick.
 COMMANDS = {
+    "bench": "kvrelay.bench.command:bench",
     "chat": "kvrelay.ops.chat:chat",
     "check": "kvrelay.rules.command:check",
     "data": "kvrelay.data.command:data",

@@ -10,6 +10,7 @@ for addition in rendered.additions: print(addition)
 
 from kvrelay.serve_app.app import UNBOUNDED, Engine, Replicas, ServeApp
 from kvrelay.serve_app.loading import load_serve_app, parse_serve_app
+from kvrelay.serve_app.ordinary import ordinary_replicas
 from kvrelay.serve_app.rendering import Addition, Rendered, Target, render
 from kvrelay.serve_app.targets import Cpu, Efa, Loopback
 from kvrelay.serve_app.worker_groups import WorkerGroup, ray_resource, worker_groups
@@ -27,6 +28,7 @@ __all__ = [
     "Target",
     "WorkerGroup",
     "load_serve_app",
+    "ordinary_replicas",
     "parse_serve_app",
     "ray_resource",
     "render",
