@@ -25,8 +25,7 @@ def user_data(*, local_storage: bool, parallel_pull: bool) -> str | None:
     if not spec:
         return None
     config = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
-    document = (
-        f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n\n'
-        f"--{_BOUNDARY}\nContent-Type: application/node.eks.aws\n\n{yaml.safe_dump(config, sort_keys=False)}\n--{_BOUNDARY}--\n"
-    )
+    head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{_BOUNDARY}"\n'
+    part = f"Content-Type: application/node.eks.aws\n\n{yaml.safe_dump(config, sort_keys=False)}"
+    document = f"{head}\n--{_BOUNDARY}\n{part}\n--{_BOUNDARY}--\n"
     return base64.b64encode(document.encode()).decode()

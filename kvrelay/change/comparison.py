@@ -85,7 +85,9 @@ def _downtime(changes: tuple[Change, ...], beside: bool, after: DeploymentFile) 
     except UserError:
         return None
     weights = max(fit(role.engine).weights * role.engine.tensor_parallel / GIB for role in wanted.roles)
-    return max(sum(timeline(part, weights).seconds for part in phase) for phase in phases)
+    return max(
+        sum(timeline(part, weights, wanted.image_pull.seconds).seconds for part in phase) for phase in phases
+    )
 
 
 def _phases(change: Change, beside: bool) -> Iterator[tuple[str, ...]]:

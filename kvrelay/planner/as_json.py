@@ -28,6 +28,13 @@ def as_json(plan: Plan) -> dict[str, Any]:
             "unknown": list(plan.cost.unknown),
         },
         "seconds": {phase: line.seconds for phase, line in plan.timelines.items()},
+        "image_pull": {
+            "mode": plan.asked.image_pull.mode,
+            "size_gb": plan.asked.image_pull.size_gb,
+            "seconds": plan.asked.image_pull.seconds,
+            "seconds_parallel": plan.asked.image_pull.parallel,
+            "seconds_sequential": plan.asked.image_pull.sequential,
+        },
         "critical_path": {phase: list(line.critical_path) for phase, line in plan.timelines.items()},
     }
 

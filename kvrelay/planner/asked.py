@@ -10,6 +10,7 @@ from kvrelay.errors import UserError
 from kvrelay.planner.cache import KV_BYTES
 from kvrelay.planner.cost import Footprint, Nodes
 from kvrelay.planner.engine import Engine
+from kvrelay.planner.image_pull import ImagePull
 from kvrelay.planner.model_config import known_shape, read_shape
 from kvrelay.planner.shape import ModelShape
 from kvrelay.serve_app import Engine as ServedEngine
@@ -46,6 +47,7 @@ class Asked:
     shape: ModelShape
     roles: tuple[Role, ...]
     footprint: Footprint
+    image_pull: ImagePull
 
     @property
     def decode(self) -> Role:
@@ -73,7 +75,7 @@ def asked(deployment: Deployment, app: ServeApp, concurrency: int = 1, config: P
         Role(served.name, engine_of(served, deployment, shape, concurrency), served.replicas.initial)
         for served in app.engines
     )
-    return Asked(deployment.name, shape, roles, footprint(deployment))
+    return Asked(deployment.name, shape, roles, footprint(deployment), ImagePull.of(deployment))
 
 
 def model_shape(app: ServeApp) -> ModelShape:

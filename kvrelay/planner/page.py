@@ -89,7 +89,10 @@ def _reference(root: Path) -> Iterator[str]:
     yield f"(prompts around {engine.max_model_len // 2} tokens, TTFT p90 within {goals.ttft_p90:g} s,"
     yield f"ITL p99 within {goals.itl_p99 * 1e3:g} ms)."
     yield f"Cost {made.cost.usd_per_hour:.2f} USD/h; first token about"
-    yield f"{made.timelines['deploy'].seconds / 60:.0f} minutes after `cdk deploy`."
+    yield f"{made.timelines['deploy'].seconds / 60:.0f} minutes after `cdk deploy`,"
+    pull = made.asked.image_pull
+    yield f"of which {pull.seconds / 60:.1f} fetch and unpack the container ({pull.sequential / 60:.1f} with"
+    yield "`image_pull: sequential`)."
     yield ""
     yield "![TTFT, ITL, requests within the goals and their price over the ratio of prefill to decode](planner.svg)"
     yield ""

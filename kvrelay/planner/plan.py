@@ -90,7 +90,7 @@ def plan(asked: Asked, wish: Wish | None = None) -> Plan:
         roads=tuple(_road(asked, tokens) for tokens in _lengths(asked, workload)),
         comparison=compared,
         cost=bill,
-        timelines={phase: timeline(phase, weights_gib) for phase in PHASES},
+        timelines={phase: timeline(phase, weights_gib, asked.image_pull.seconds) for phase in PHASES},
     )
 
 

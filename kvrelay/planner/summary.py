@@ -33,5 +33,7 @@ def summary_line(deployment: Deployment, app: ServeApp) -> str:
             )
     bill = cost(wanted.footprint).usd_per_hour
     words.append("price not known" if bill is None else f"{bill:.2f} USD/h")
-    words.append(f"about {timeline('deploy', weights).seconds / 60:.0f} min to the first token")
+    words.append(
+        f"about {timeline('deploy', weights, wanted.image_pull.seconds).seconds / 60:.0f} min to the first token"
+    )
     return ", ".join(words)

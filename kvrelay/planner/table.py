@@ -25,6 +25,7 @@ def show(plan: Plan, console: Console) -> None:
         _show_comparison(plan.comparison, console)
     _print(console, _cost_table(plan))
     _print(console, _time_table(plan))
+    _show_image_pull(plan, console)
 
 
 def _print(console: Console, table: Table) -> None:
@@ -155,6 +156,17 @@ def _time_table(plan: Plan) -> Table:
     for line in plan.timelines.values():
         table.add_row(line.phase, f"{line.seconds / 60:.0f}", " > ".join(line.critical_path))
     return table
+
+
+def _show_image_pull(plan: Plan, console: Console) -> None:
+    pull = plan.asked.image_pull
+    other = pull.sequential if pull.mode == "parallel" else pull.parallel
+    instead = "sequential" if pull.mode == "parallel" else "parallel"
+    console.print(
+        f"image-pull is {pull.seconds / 60:.1f} min on each fresh GPU node ({pull.size_gb:g} GB, {pull.mode}); "
+        f"with image_pull: {instead} {other / 60:.1f} min",
+        highlight=False,
+    )
 
 
 def _range(values: list[int]) -> str:

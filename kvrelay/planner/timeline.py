@@ -42,11 +42,14 @@ class Timeline:
 PHASES = ("deploy", "destroy", "restart-warm", "restart-cold")
 
 
-def timeline(phase: str, weights_gib: float) -> Timeline:
-    """The steps of a phase for a model whose weights are `weights_gib` GiB on each node."""
+def timeline(phase: str, weights_gib: float, pull_seconds: float) -> Timeline:
+    """The steps of a phase: `weights_gib` GiB of weights on each node, whose image takes `pull_seconds` to get."""
     entries: Mapping[str, Mapping[str, Any]] = load("durations.yaml")[phase]
     lasts = {
-        name: entry["seconds"] + entry.get("per_gib", 0.0) * weights_gib for name, entry in entries.items()
+        name: entry["seconds"]
+        + entry.get("per_gib", 0.0) * weights_gib
+        + (pull_seconds if entry.get("pull") else 0.0)
+        for name, entry in entries.items()
     }
     starts: dict[str, float] = {}
     for name, entry in entries.items():  # the file names each step after what it waits for

@@ -176,7 +176,7 @@ def test_one_line_for_synth_says_fit_price_and_minutes() -> None:
     line = summary_line(Deployment(), load_serve_app(SERVE))
     assert line == (
         "prefill fits (11 sequences of 4096 tokens), decode fits (11 sequences of 4096 tokens), 4.43 USD/h, "
-        "about 25 min to the first token"
+        "about 24 min to the first token"
     )
 
 

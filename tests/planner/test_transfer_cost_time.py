@@ -7,10 +7,13 @@ from kvrelay.data.performance import fabrics
 from kvrelay.data.reading import load
 from kvrelay.planner.cost import Footprint, Nodes, cost
 from kvrelay.planner.engine import Engine
+from kvrelay.planner.image_pull import ImagePull
 from kvrelay.planner.model_config import known_shape
 from kvrelay.planner.timeline import PHASES, timeline
 from kvrelay.planner.transfer import descriptors, fabric_of, possible_fabrics, transfer
+from kvrelay.settings import Deployment, GpuNodeGroup, GpuNodes
 
+PULL = ImagePull.with_mode("parallel").seconds
 REFERENCE = Engine(known_shape("Qwen/Qwen3.5-9B"), instance_type("g6.8xlarge"))
 NODES = (Nodes("gpu", "g6.8xlarge", 2, 200), Nodes("system", "m7i.xlarge", 1, 50))
 
@@ -70,12 +73,12 @@ def test_an_unknown_node_price_leaves_the_sum_unknown() -> None:
     [("deploy", 20, 32), ("destroy", 10, 15), ("restart-warm", 1, 3), ("restart-cold", 8, 20)],
 )
 def test_phases_take_as_long_as_the_sample_says(phase: str, least: float, most: float) -> None:
-    assert least <= timeline(phase, 16.7).seconds / 60 <= most
+    assert least <= timeline(phase, 16.7, PULL).seconds / 60 <= most
 
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_no_step_starts_before_what_it_waits_for(phase: str) -> None:
-    steps = {step.name: step for step in timeline(phase, 16.7).steps}
+    steps = {step.name: step for step in timeline(phase, 16.7, PULL).steps}
     for name, entry in load("durations.yaml")[phase].items():
         for other in entry["after"]:
             assert steps[name].start >= steps[other].start + steps[other].seconds
@@ -83,10 +86,30 @@ def test_no_step_starts_before_what_it_waits_for(phase: str) -> None:
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_the_critical_path_is_as_long_as_the_phase(phase: str) -> None:
-    line = timeline(phase, 16.7)
+    line = timeline(phase, 16.7, PULL)
     assert sum(step.seconds for step in line.steps if step.critical) == pytest.approx(line.seconds)
 
 
 def test_larger_weights_delay_the_first_token_but_not_a_warm_restart() -> None:
-    assert timeline("deploy", 130).seconds > timeline("deploy", 16).seconds
-    assert timeline("restart-warm", 130).seconds == timeline("restart-warm", 16).seconds
+    assert timeline("deploy", 130, PULL).seconds > timeline("deploy", 16, PULL).seconds
+    assert timeline("restart-warm", 130, PULL).seconds == timeline("restart-warm", 16, PULL).seconds
+
+
+def test_a_parallel_pull_brings_the_first_token_forward_by_what_it_saves() -> None:
+    pull = ImagePull.with_mode("parallel")
+    assert pull.sequential / pull.parallel == pytest.approx(112.33 / 59.81, rel=0.01)
+    for phase in ("deploy", "restart-cold"):
+        fast, slow = (timeline(phase, 16.7, seconds).seconds for seconds in (pull.parallel, pull.sequential))
+        assert slow - fast == pytest.approx(pull.sequential - pull.parallel)
+        assert slow - fast > 60
+
+
+def test_a_restart_with_the_image_on_the_node_pulls_nothing() -> None:
+    assert timeline("restart-warm", 16.7, 0.0).seconds == timeline("restart-warm", 16.7, 500.0).seconds
+
+
+@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+def test_the_deployments_own_way_to_pull_counts(mode: str) -> None:
+    group = GpuNodeGroup.model_validate({"image_pull": mode})
+    pull = ImagePull.of(Deployment(gpu_nodes=GpuNodes(groups=(group,))))
+    assert pull.seconds == getattr(pull, mode)
