@@ -5,7 +5,7 @@ requests = poisson_requests(mix, rate=4.0, seconds=30.0, seed=1)          # the 
 run = asyncio.run(drive(Target("pd", "http://127.0.0.1:8000", model), requests, Limits(120.0)))
 figures(run.outcomes, requests.seconds, Goals(ttft=2.0, itl=0.2))
 
-Everything but the chart runs with aiohttp, httpx, click, pyyaml and rich, which any environment with Ray Serve LLM
+Everything but the chart runs with aiohttp, httpx, click and rich, which any environment with Ray Serve LLM
 has: `python -m kvrelay.bench` works there without an installation, from a copy of the folder kvrelay/.
 """
 

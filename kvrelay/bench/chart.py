@@ -111,7 +111,10 @@ def _mark(axes: Axes, goal: float) -> None:
     axes.axvline(goal * 1e3, color=_GOAL, linestyle="--", linewidth=1)
     axes.grid(visible=True, alpha=0.25)
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.xaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:g}"[0] in "25" else "")
+    low, high = axes.get_xlim()
+    # Where decades are narrow their own labels are enough.
+    digits = "25" if high < 100 * low else ""
+    axes.xaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:g}"[0] in digits else "")
     if axes.get_yscale() == "log":
         axes.yaxis.set_major_formatter("{x:g}")
     for side in ("top", "right"):

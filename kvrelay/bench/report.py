@@ -41,6 +41,7 @@ class Report:
             "system": platform.platform(),
             "python": platform.python_version(),
             "processors": os.cpu_count() or 1,
+            "load_average": round(os.getloadavg()[0], 2),
         }
         now = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(now, machine, dict(settings), dict(endpoints), goals)

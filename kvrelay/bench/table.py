@@ -16,6 +16,7 @@ from kvrelay.bench.verdict import pooled
 # A client that needs more of a core, or misses its plan by more, has measured itself.
 _BUSY = 0.8
 _LATE_SECONDS = 0.02
+_LOADED = 0.5
 
 
 def show(report: Report, console: Console) -> None:
@@ -56,8 +57,15 @@ def show(report: Report, console: Console) -> None:
         where = endpoint if rate is None else f"{endpoint} at {rate:g}/s"
         for note in notes(cells, pooled(cells, goals)):
             console.print(f"{where}: {note}", highlight=False, markup=False)
+    machine = report.machine
+    if machine["load_average"] > _LOADED * machine["processors"]:
+        console.print(
+            f"other programs kept this machine busy before the load began: load average "
+            f"{machine['load_average']:.1f} on {machine['processors']} processors",
+            highlight=False,
+        )
     for verdict in report.verdicts:
-        console.print(verdict.text, style="bold", highlight=False, markup=False)
+        console.print(verdict.text, style="bold", highlight=False, markup=False, soft_wrap=True)
 
 
 def notes(cells: Sequence[Cell], found: Figures) -> list[str]:

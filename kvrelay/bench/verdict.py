@@ -40,13 +40,21 @@ class Verdict:
         """One line for people."""
         mine, theirs = self.subject_figures, self.other_figures
         answer = {True: "pays", False: "does not pay", None: "makes no clear difference"}[self.pays]
-        where = "in this trace" if self.rate is None else f"at {self.rate:g} requests/s"
-        trades = "; ".join(_trades(mine, theirs))
+        where = "in this trace" if self.rate is None else f"at {self.rate:g}/s"
+        trades = "; ".join([*_trades(mine, theirs), *self._advice()])
         return (
             f"{self.subject} {answer} {where}: {mine.within_share:.1%} of the requests keep the goals, "
             f"{theirs.within_share:.1%} on {self.other} ({self.gained} gained, {self.lost} lost of "
             f"{self.requests}, p = {self.chance:.2g}); {trades}"
         )
+
+    def _advice(self) -> Iterator[str]:
+        """How to tell the two apart when these goals do not."""
+        shares = (self.subject_figures.within_share, self.other_figures.within_share)
+        if self.pays is None and min(shares) > 1 - _CLEAR:
+            yield "both keep the goals: a higher rate or tighter goals would tell them apart"
+        elif self.pays is None and max(shares) < _CLEAR:
+            yield "neither keeps the goals: a lower rate or looser goals would tell them apart"
 
 
 def verdicts(cells: Sequence[Cell], goals: Goals) -> list[Verdict]:

@@ -139,9 +139,15 @@ def test_prefill_decode_pays_when_clearly_more_requests_keep_the_goals(
 ) -> None:
     (verdict,) = verdicts([cell("replicas", theirs), cell("pd", mine)], GOALS)
     assert (verdict.subject, verdict.other, verdict.pays) == ("pd", "replicas", pays)
-    words = {True: "pd pays at 4 requests/s", False: "pd does not pay", None: "no clear difference"}
+    words = {True: "pd pays at 4/s", False: "pd does not pay", None: "no clear difference"}
     assert words[pays] in verdict.text
     assert "\n" not in verdict.text
+
+
+@pytest.mark.parametrize(("both", "advice"), [(GOOD, "a higher rate"), (BAD, "a lower rate")])
+def test_goals_that_tell_nothing_apart_are_said_to(both: Outcome, advice: str) -> None:
+    (verdict,) = verdicts([cell("pd", [both] * 9), cell("replicas", [both] * 9)], GOALS)
+    assert advice in verdict.text
 
 
 def test_only_requests_that_both_were_asked_are_compared() -> None:
