@@ -9,10 +9,11 @@ from typing import Any
 from cdk8s import App, Chart
 
 from kvrelay.serve_app import ServeApp
-from kvrelay.settings import Deployment
+from kvrelay.settings import Deployment, ImageMirror
 from kvrelay_k8s.efa_device_plugin import EfaDevicePlugin
 from kvrelay_k8s.kuberay_crds import KubeRayCrds
 from kvrelay_k8s.kuberay_operator import KubeRayOperator
+from kvrelay_k8s.mirrored_images import with_mirrored_images
 from kvrelay_k8s.namespaces import Namespaces
 from kvrelay_k8s.network_policies import NetworkPolicies
 from kvrelay_k8s.nvidia_device_plugin import NvidiaDevicePlugin
@@ -65,6 +66,8 @@ def charts(deployment: Deployment, app: ServeApp) -> list[ManifestSet]:
         ),
     ]
     cdk8s = App()
+    mirror = ImageMirror.of(deployment)
     return [
-        ManifestSet(name, tuple(make(cdk8s, name).to_json()), depends_on) for name, make, depends_on in table
+        ManifestSet(name, tuple(with_mirrored_images(make(cdk8s, name).to_json(), mirror)), depends_on)
+        for name, make, depends_on in table
     ]

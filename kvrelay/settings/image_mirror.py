@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from kvrelay.data import versions
+
 if TYPE_CHECKING:
     from kvrelay.settings.deployment import Deployment
 
@@ -47,20 +49,21 @@ class ImageMirror:
     name: str
     """The deployment's: every repository's name begins with it."""
     registry: str
+    images: tuple[str, ...]
+    """All that the deployment's pods run and the mirror can hold; EKS's own images lie in ECR anyway."""
 
     @classmethod
     def of(cls, deployment: Deployment) -> ImageMirror:
         """The mirror that `images.mirror` asks for."""
         suffix = "amazonaws.com.cn" if deployment.region.startswith("cn-") else "amazonaws.com"
         registry = f"{deployment.account}.dkr.ecr.{deployment.region}.{suffix}"
-        return cls(deployment.images.mirror, deployment.name, registry)
+        pinned, mode = versions(), deployment.images.mirror
+        run = (deployment.serving.image, pinned.kuberay_image, pinned.nvidia_device_plugin_image)
+        return cls(mode, deployment.name, registry, tuple(each for each in run if _can_hold(mode, each)))
 
     def holds(self, image: str) -> bool:
-        """Whether nodes pull this image from the mirror: never one that lies in some account's ECR already."""
-        upstream = split_image(image).registry
-        if self.mode == "none" or _ECR.fullmatch(upstream):
-            return False
-        return self.mode == "ecr" or upstream in PULL_THROUGH
+        """Whether nodes pull this image from the mirror."""
+        return image in self.images
 
     def repository(self, image: str) -> str:
         """The mirror's repository for an image that it holds."""
@@ -78,3 +81,11 @@ class ImageMirror:
         if not self.holds(image):
             return image
         return str(ImageReference(self.registry, self.repository(image), split_image(image).reference))
+
+
+def _can_hold(mode: str, image: str) -> bool:
+    """Never an image that lies in some account's ECR already."""
+    upstream = split_image(image).registry
+    if mode == "none" or _ECR.fullmatch(upstream):
+        return False
+    return mode == "ecr" or upstream in PULL_THROUGH

@@ -23,6 +23,7 @@ def test_every_type_of_the_app_is_known(checkout: Checkout) -> None:
         "{}",
         "network: {nat_gateways: one-per-zone, interface_endpoints: [sts]}",
         "gpu_nodes: {placement_group: true}",
+        "{account: '123456789012', images: {mirror: pull-through}}",
     )
     kinds = {
         str(resource["Type"])

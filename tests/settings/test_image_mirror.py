@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from kvrelay.settings import Deployment, ImageMirror, Images, split_image
+from kvrelay.settings import Deployment, ImageMirror, Images, Serving, split_image
+from kvrelay.settings.image_mirror import PULL_THROUGH
 
 RAY = "public.ecr.aws/deep-learning-containers/ray:serve-llm-cuda-v1.0"
 DIGEST = f"sha256:{'0' * 64}"
 OWN = "123456789012.dkr.ecr.us-east-2.amazonaws.com"
 
 
-def mirror(mode: str) -> ImageMirror:
-    return ImageMirror.of(Deployment(account="123456789012", images=Images.model_validate({"mirror": mode})))
+def mirror(mode: str, image: str) -> ImageMirror:
+    """As a deployment of its own has it; one that pull-through can't serve is served beside the usual one."""
+    served = image if mode != "pull-through" or split_image(image).registry in PULL_THROUGH else RAY
+    return ImageMirror.of(
+        Deployment(
+            account="123456789012",
+            images=Images.model_validate({"mirror": mode}),
+            serving=Serving(image=served),
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,7 +46,7 @@ def mirror(mode: str) -> ImageMirror:
     ],
 )
 def test_nodes_pull_from_the_mirror_what_it_holds(mode: str, image: str, pulled: str) -> None:
-    assert mirror(mode).reference(image) == pulled
+    assert mirror(mode, image).reference(image) == pulled
 
 
 def test_china_has_a_registry_domain_of_its_own() -> None:

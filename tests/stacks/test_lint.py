@@ -34,11 +34,16 @@ EVERYTHING = (
     "    - {name: decode, roles: [decode], instance_type: g6e.12xlarge, count: 3, max_count: 4}\n"
 )
 
+MIRRORED = "account: '123456789012'\nimages: {mirror: %s}\n"
+
 FROM_BUCKET = "serving: {weights: {source: s3, bucket: my-weights, prefix: models/qwen}}\n"
 FROM_SECRET = "serving: {weights: {source: hugging-face, token_secret_name: hugging-face/token}}\n"
 
 
-@pytest.mark.parametrize("overrides", ["name: kvrelay\n", EVERYTHING + FROM_BUCKET, FROM_SECRET])
+@pytest.mark.parametrize(
+    "overrides",
+    ["name: kvrelay\n", EVERYTHING + FROM_BUCKET + MIRRORED % "ecr", FROM_SECRET + MIRRORED % "pull-through"],
+)
 def test_cdk_nag_finds_nothing_but_what_is_acknowledged(tmp_path: Path, overrides: str) -> None:
     import aws_cdk as cdk
     from cdk_nag import AwsSolutionsChecks
@@ -74,7 +79,10 @@ def test_acknowledgements_are_counted(reference: Synthesized, capsys: pytest.Cap
     assert len(rules) == ACKNOWLEDGED, "\n".join(rules)
 
 
-@pytest.mark.parametrize("overrides", ["name: kvrelay\n", EVERYTHING + FROM_BUCKET, FROM_SECRET])
+@pytest.mark.parametrize(
+    "overrides",
+    ["name: kvrelay\n", EVERYTHING + FROM_BUCKET + MIRRORED % "ecr", FROM_SECRET + MIRRORED % "pull-through"],
+)
 def test_cfn_lint_finds_nothing(synth: Callable[[str], Synthesized], overrides: str) -> None:
     for template in synth(overrides).templates.values():
         found = cfnlint.api.lint(json.dumps(template), regions=["us-east-2"])

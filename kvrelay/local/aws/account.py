@@ -54,6 +54,8 @@ class Account:
         self.placement_groups: dict[str, dict[str, dict[str, Any]]] = {}
         self.capacity_reservations: dict[str, dict[str, dict[str, Any]]] = {}
         self.reservation_tokens: dict[str, dict[str, str]] = {}
+        # What moto's ECR lacks, by region and prefix.
+        self.pull_through_rules: dict[str, dict[str, dict[str, Any]]] = {}
         self._clients: dict[tuple[str, str], Any] = {}
         self._stacks: dict[str, StackStore] = defaultdict(StackStore)
         self._eks: dict[str, EksRegion] = {}

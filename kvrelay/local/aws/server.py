@@ -21,6 +21,7 @@ from kvrelay.local.aws import leftovers, wire
 from kvrelay.local.aws.account import Account
 from kvrelay.local.aws.cloudformation.api import CloudFormationApi
 from kvrelay.local.aws.ec2_api import Ec2Api
+from kvrelay.local.aws.ecr_api import EcrApi
 from kvrelay.local.aws.eks.api import EksApi
 from kvrelay.local.aws.faults import Fault
 from kvrelay.local.aws.lambda_runtime import FunctionRuntime
@@ -54,6 +55,12 @@ class FrontEnd:
         if service == "eks":
             eks = EksApi(self.account, region)
             return wire.answer(service, Request(environ), eks.operation)(environ, start_response)
+        if service == "ecr":
+            request = _kept(environ)
+            ecr = EcrApi(self.account, region)
+            if ecr.operation(wire.operation_name(service, request)):
+                return wire.answer(service, request, ecr.operation)(environ, start_response)
+            environ["wsgi.input"] = io.BytesIO(request.get_data())
         if service == "ec2":
             request = _kept(environ)
             ec2 = Ec2Api(self.account, region)
