@@ -7,8 +7,8 @@ from kvrelay.data import InstanceType
 # The hypervisor and kernel keep part of what EC2 states; Karpenter reckons with this share too.
 _KEPT_BY_THE_MACHINE = 0.075
 _EVICTION_MIB = 100
-# The EFA installer sets 5128 pages of 2 MiB aside.
-_HUGE_PAGES_MIB = 10_256
+HUGE_PAGES_MIB = 10_256
+"""The EFA installer sets 5128 pages of 2 MiB aside."""
 # What else runs on each node: VPC CNI, kube-proxy, pod identity agent, device plugins.
 _NODE_PODS_MILLICPU, _NODE_PODS_MIB = 300, 768
 # And on system nodes: CoreDNS, metrics-server, the KubeRay operator; all may sit on one.
@@ -31,7 +31,7 @@ def allocatable(instance: InstanceType) -> Room:
     """
     shares = [60, 10, 5, 5] + [2.5] * max(0, instance.vcpus - 4)
     reserved_millicpu = round(sum(shares[: instance.vcpus]) + 0.5)
-    huge_pages = _HUGE_PAGES_MIB if instance.gpu and instance.efa else 0
+    huge_pages = HUGE_PAGES_MIB if instance.gpu and instance.efa else 0
     memory = instance.memory_mib * (1 - _KEPT_BY_THE_MACHINE) - huge_pages
     reserved_mib = 255 + 11 * instance.max_pods + _EVICTION_MIB
     return Room(instance.vcpus * 1000 - reserved_millicpu, int(memory) - reserved_mib)

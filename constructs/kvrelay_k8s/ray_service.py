@@ -7,10 +7,12 @@ from cdk8s_plus_28 import k8s
 from constructs import Construct
 
 from kvrelay.data import container_versions, known_container_tags, versions
+from kvrelay.errors import InvalidFileError
 from kvrelay.serve_app import Efa, ServeApp, WorkerGroup, render, worker_groups
 from kvrelay.settings import Deployment
 from kvrelay_k8s.model_access import ModelAccess
 from kvrelay_k8s.names import RAY_NODE_TYPE_LABEL, labels
+from kvrelay_k8s.ports import port_faults
 from kvrelay_k8s.raw_object import RawObject
 from kvrelay_k8s.ray_container import Object
 from kvrelay_k8s.ray_head import head_group
@@ -18,7 +20,10 @@ from kvrelay_k8s.ray_workers import worker_group
 
 
 class RayService(Chart):
-    """The RayService, and how many of its workers may go at once."""
+    """The RayService, and how many of its workers may go at once.
+
+    Raises InvalidFileError when two parts of a pod would take one port, or a pod asks for more than its node has.
+    """
 
     def __init__(self, scope: Construct, id: str, *, deployment: Deployment, app: ServeApp) -> None:
         super().__init__(scope, id, disable_resource_name_hashes=True)
@@ -26,6 +31,8 @@ class RayService(Chart):
         groups = worker_groups(app, deployment)
         access = ModelAccess.of(deployment)
         rendered = render(app, Efa.of(app, deployment, access.model_source))
+        if faults := tuple(port_faults(app, rendered)):
+            raise InvalidFileError(faults)
         RawObject(
             self,
             "RayService",

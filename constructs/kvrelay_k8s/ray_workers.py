@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from kvrelay.errors import InvalidFileError
 from kvrelay.serve_app import Engine, WorkerGroup
 from kvrelay.settings import Deployment
 from kvrelay.settings.scheduling import (
@@ -26,7 +27,7 @@ from kvrelay_k8s.names import (
     labels,
 )
 from kvrelay_k8s.node_cache import cache_environment, cache_mount, cache_volume
-from kvrelay_k8s.node_room import Room, worker_room
+from kvrelay_k8s.node_room import HUGE_PAGES_MIB, Room, worker_room
 from kvrelay_k8s.ray_container import (
     SCRIPTS_CONFIG_MAP,
     SCRIPTS_PATH,
@@ -53,7 +54,17 @@ def worker_group(
     access: ModelAccess,
     serve_port: int,
 ) -> Object:
-    """One entry of `workerGroupSpecs`. `others` are the groups whose pods must be on other nodes."""
+    """One entry of `workerGroupSpecs`. `others` are the groups whose pods must be on other nodes.
+
+    Raises InvalidFileError when it asks for more huge pages than its nodes have.
+    """
+    if (pages := deployment.serving.hugepages_mib) > HUGE_PAGES_MIB:
+        raise InvalidFileError(
+            [
+                f"serving.hugepages_mib: {pages} is more than the {HUGE_PAGES_MIB} MiB that a node with EFA sets "
+                f"aside, so no worker would start; use {HUGE_PAGES_MIB} or less"
+            ]
+        )
     room = worker_room(group.instance)
     return {
         "groupName": group.name,
