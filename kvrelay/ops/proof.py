@@ -56,6 +56,7 @@ def verdicts(evidence: Evidence, tolerance: float = 0.0) -> list[Verdict]:
         bytes_match(evidence),
         nothing_recomputed(evidence),
         nothing_lost(evidence),
+        nothing_held(evidence),
     ]
 
 
@@ -128,6 +129,13 @@ def nothing_lost(evidence: Evidence) -> Verdict:
     expired = round(sum(counts.expired_requests for counts in both))
     saw = f"{failed} failed transfers, {unnotified} failed notifications, {expired} expired"
     return Verdict("no transfer failed or expired", failed == unnotified == expired == 0, saw)
+
+
+def nothing_held(evidence: Evidence) -> Verdict:
+    """With all answers given, both engines have freed every block: none is kept for a peer that will not ask."""
+    prefill, decode = evidence.prefill.cache_usage, evidence.decode.cache_usage
+    saw = f"prefill holds {prefill:.2%} of its blocks, decode {decode:.2%}"
+    return Verdict("no KV cache is left held", prefill == decode == 0, saw)
 
 
 def _by_size(counts: dict[float, int]) -> str:

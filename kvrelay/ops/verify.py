@@ -22,7 +22,8 @@ from kvrelay.ops.proof_prompts import ProofPrompt, proof_prompts
 # Looked up by name when asked for: what serves on this machine is not this module's business.
 TARGETS = {"local": "kvrelay.local.serving.proof_target:local_target"}
 # Engines report to the node's metrics page every ten seconds or less.
-_METRICS_SECONDS = 40.0
+_REPORT_SECONDS = 11.0
+_METRICS_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,8 @@ class ProofTarget:
     model: str
     geometry: KvGeometry
     max_model_len: int
-    reference: Callable[[Sequence[ProofPrompt]], list[Answer]]
+    reference: Callable[[Sequence[ProofPrompt], Callable[[str], None]], list[Answer]]
+    """One ordinary engine's answers to prompts; its second argument takes lines of progress."""
     tolerance: float = 0.0
 
 
@@ -80,7 +82,8 @@ def gather(target: ProofTarget, say: Callable[[str], None]) -> Evidence:
     say(
         f"{len(prompts)} prompts of {prompts[0].length} to {prompts[-1].length} tokens; reference answers first"
     )
-    reference = target.reference(prompts)
+    reference = target.reference(prompts, say)
+    say("asking the same of prefill and decode")
     before = _counts(target)
     answers = asyncio.run(ask_all(target.endpoint, target.model, prompts, secrets.token_hex(8)))
     say("answered; reading the engines' metrics")
@@ -92,16 +95,26 @@ def gather(target: ProofTarget, say: Callable[[str], None]) -> Evidence:
 def _settled(
     target: ProofTarget, before: dict[EngineRole, EngineCounts], prompt_tokens: int
 ) -> tuple[EngineCounts, EngineCounts]:
-    """What was counted since `before`, once all prompt tokens show on decode or the metrics' time is up."""
+    """What was counted since `before`: once all prompt tokens show on decode and a full report came after.
+
+    A failed transfer, or a cache still held, shows only in a report that follows the answers. Where tokens never
+    show, or a cache is never freed, the metrics' time runs up and what is seen then is the evidence.
+    """
     deadline = time.monotonic() + _METRICS_SECONDS
+    complete_since: float | None = None
     while True:
         now = _counts(target)
         prefill, decode = (
             now.get(role, EngineCounts()).since(before.get(role, EngineCounts()))
             for role in (EngineRole.PREFILL, EngineRole.DECODE)
         )
+        moment = time.monotonic()
         seen = sum(decode.prompt_tokens.values())
-        if (seen >= prompt_tokens and decode.transfers > 0) or time.monotonic() > deadline:
+        if seen >= prompt_tokens and decode.transfers > 0 and complete_since is None:
+            complete_since = moment
+        freed = prefill.cache_usage == 0 and decode.cache_usage == 0
+        reported = complete_since is not None and moment > complete_since + _REPORT_SECONDS
+        if (reported and freed) or moment > deadline:
             return prefill, decode
         time.sleep(1.0)
 

@@ -44,7 +44,7 @@ def answer(output: Any) -> dict[str, Any]:
             (entry.logprob for other, entry in logprobs.items() if other != token_id), reverse=True
         )
         tokens.append(chosen.decoded_token)
-        margins.append(chosen.logprob - others[0] if others else 0.0)
+        margins.append(chosen.logprob - others[0] if others else float("inf"))
     return {"tokens": tokens, "margins": margins}
 
 

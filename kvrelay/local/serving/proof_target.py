@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +33,8 @@ def local_target() -> ProofTarget:
     interpreter = require_environment().interpreter
     block_size, longest = int(arguments["block_size"]), int(arguments["max_model_len"])
 
-    def reference(prompts: Sequence[ProofPrompt]) -> list[Answer]:
-        return reference_answers(interpreter, STATE / "reference", model, prompts, block_size, longest)
+    def reference(prompts: Sequence[ProofPrompt], say: Callable[[str], None]) -> list[Answer]:
+        return reference_answers(interpreter, STATE / "reference", model, prompts, block_size, longest, say)
 
     return ProofTarget(session.endpoint, session.model_id, geometry_of(app), longest, reference)
 

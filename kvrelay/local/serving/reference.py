@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,6 +25,8 @@ _VARIABLES = {
     "HF_HUB_OFFLINE": "1",
     "DO_NOT_TRACK": "1",
     "VLLM_NO_USAGE_STATS": "1",
+    # The engine in this very process: no core process to shake hands with, and none to outlive it.
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
 }
 _SECONDS = 900.0
 
@@ -36,8 +38,12 @@ def reference_answers(
     prompts: Sequence[ProofPrompt],
     block_size: int,
     max_model_len: int,
+    say: Callable[[str], None] = lambda _: None,
 ) -> list[Answer]:
-    """One ordinary engine's answer to each prompt, from `cache` when the same was asked before."""
+    """One ordinary engine's answer to each prompt, from `cache` when the same was asked before.
+
+    Raises UserError, naming the engine's log, when there is no answer within 15 minutes.
+    """
     asked = {
         "model": str(model),
         "block_size": block_size,
@@ -49,24 +55,27 @@ def reference_answers(
     file = cache / f"{hashlib.sha256(content.encode()).hexdigest()[:16]}.json"
     if not file.is_file():
         cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="kvrelay-") as folder:
-            _compute(interpreter, json.dumps(asked), Path(folder))
-            (Path(folder) / "answers.json").replace(file)
+        say("starting one ordinary engine for the reference answers: a minute or two, once for these prompts")
+        answers, log = file.with_suffix(".new"), file.with_suffix(".log")
+        with tempfile.TemporaryDirectory(prefix="kvrelay-") as temporary:
+            _compute(interpreter, json.dumps(asked), answers, log, Path(temporary))
+        answers.replace(file)
     return [Answer(tuple(found["tokens"]), tuple(found["margins"])) for found in json.loads(file.read_text())]
 
 
-def _compute(interpreter: Path, asked: str, folder: Path) -> None:
-    command = [str(interpreter), str(_SCRIPT), str(folder / "answers.json")]
+def _compute(interpreter: Path, asked: str, answers: Path, log_file: Path, temporary: Path) -> None:
+    command = [str(interpreter), str(_SCRIPT), str(answers.resolve())]
     held = containment()
     if held.isolated:
-        # The engine's own processes talk over TCP: on a loopback of their own.
-        inside = 'mount -t tmpfs none /dev/shm && ip link set lo up && exec "$@"'
+        # The engine talks to itself over TCP: on a loopback of its own. The shell stays, since a namespace's first
+        # process must collect orphans, and Python does not.
+        inside = 'mount -t tmpfs none /dev/shm && ip link set lo up && "$@"; exit $?'
         command = [*held.command, "sh", "-c", inside, "sh", *command]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "VLLM_"))}
-    with (folder / "log").open("w+") as log:
+    with log_file.open("w+") as log:
         process = subprocess.Popen(
             command,
-            env=inherited | _VARIABLES | {"TMPDIR": str(folder)},
+            env=inherited | _VARIABLES | {"TMPDIR": str(temporary)},
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -75,6 +84,10 @@ def _compute(interpreter: Path, asked: str, folder: Path) -> None:
         )
         try:
             process.communicate(asked, timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise UserError(
+                f"the reference engine gave no answer in {_SECONDS:.0f} s; see {log_file}"
+            ) from None
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -82,6 +95,5 @@ def _compute(interpreter: Path, asked: str, folder: Path) -> None:
         if process.returncode != 0:
             log.seek(0)
             lines = [line.strip() for line in log.read().splitlines() if "Error" in line]
-            raise UserError(
-                f"the reference engine failed: {lines[-1] if lines else f'exit status {process.returncode}'}"
-            )
+            said = lines[-1] if lines else f"exit status {process.returncode}"
+            raise UserError(f"the reference engine failed: {said}; see {log_file}")
