@@ -1,0 +1,1 @@
+"""kvrelay verify on a cluster: what small commands in its pods show of how the KV cache travels."""
