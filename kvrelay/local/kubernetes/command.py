@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kvrelay.data import versions
 from kvrelay.errors import UserError
 from kvrelay.local.kubernetes import ray_environment, supervisor, tools
 from kvrelay.local.kubernetes.network import why_not_isolated
@@ -29,6 +30,12 @@ def tools_command(check: bool) -> None:
     for tool in tools.TOOLS:
         state = "missing" if tool in lacking else str(tools.folder_of(tool))
         click.echo(f"{', '.join(tool.names)} {tool.version}: {state}")
+    deployed = versions().kuberay
+    if tools.KUBERAY.version != f"v{deployed}":
+        click.echo(
+            f"deployments run KubeRay {deployed}, whose Go module is not served: "
+            f"the operator here is the newest that is, {tools.KUBERAY.version}"
+        )
     made = ray_environment.is_made()
     click.echo(f"Ray's environment: {ray_environment.FOLDER if made else 'missing'}")
     if lacking or not made:

@@ -104,6 +104,15 @@ def test_check_builds_nothing_and_fails_where_something_is_missing() -> None:
     assert f"etcd {ETCD.version}: missing" in result.output
 
 
+@pytest.mark.usefixtures("empty_cache")
+def test_another_operator_than_the_deployed_one_is_said() -> None:
+    from kvrelay.data import versions
+
+    output = CliRunner().invoke(cluster, ["tools", "--check"]).output
+    differs = KUBERAY.version != f"v{versions().kuberay}"
+    assert (f"deployments run KubeRay {versions().kuberay}" in output) == differs
+
+
 def test_the_ray_environment_has_the_containers_ray() -> None:
     from kvrelay.data.versions import versions
 
