@@ -17,6 +17,7 @@ COMMANDS = {
     "data": "kvrelay.data.command:data",
     "deploy": "kvrelay.ops.deploy:deploy",
     "destroy": "kvrelay.ops.deploy:destroy",
+    "diagnose": "kvrelay.ops.diagnose:diagnose",
     "diff": "kvrelay.change.command:diff",
     "endpoint": "kvrelay.ops.endpoint.command:endpoint",
     "local": "kvrelay.local.command:local",
@@ -25,7 +26,9 @@ COMMANDS = {
     "render": "kvrelay.serve_app.command:render",
     "residue": "kvrelay.ops.residue.command:residue",
     "schema": "kvrelay.settings.command:schema",
-    "verify": "kvrelay.ops.verify:verify",
+    "status": "kvrelay.ops.status:status",
+    "verify": "kvrelay.ops.verify_cluster.command:verify",
+    "wait": "kvrelay.ops.wait.command:wait",
 }
 
 
