@@ -1,7 +1,7 @@
 """Runs in a worker's init container, in the workers' own image: gets a token, or weights from a bucket.
 
     fetch.py token --secret NAME --to FILE
-    fetch.py weights --bucket NAME --prefix FOLDER --to DIRECTORY [--parts-at-once 8]
+    fetch.py weights --bucket NAME --prefix FOLDER --to DIRECTORY [--parts-at-once 8] [--part-bytes 67108864]
 
 Needs Python and boto3, which AWS's Ray LLM container has; credentials come from the pod's identity.
 """
@@ -25,7 +25,6 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-PART_BYTES = 64 * 2**20
 _RETRIES = Config(retries={"max_attempts": 10, "mode": "adaptive"}, max_pool_connections=32)
 _COMPLETE = ".kvrelay-complete.json"
 
@@ -51,7 +50,7 @@ def token(secret: str, to: Path) -> None:
     print(f"token of secret {secret} written")
 
 
-def weights(bucket: str, prefix: str, to: Path, parts_at_once: int) -> None:
+def weights(bucket: str, prefix: str, to: Path, parts_at_once: int, part_bytes: int) -> None:
     """Copies a folder of a bucket. What is there and right is kept; what was begun goes on where it stopped."""
     to.mkdir(parents=True, exist_ok=True)
     with (to / ".kvrelay-lock").open("w") as lock:
@@ -68,7 +67,7 @@ def weights(bucket: str, prefix: str, to: Path, parts_at_once: int) -> None:
             place = to / each["Key"].removeprefix(f"{prefix}/")
             if not place.resolve().is_relative_to(to.resolve()):
                 raise FetchError(f"the object {each['Key']} would be written outside {to}")
-            copy(s3, bucket, each, place, parts_at_once)
+            copy(s3, bucket, each, place, parts_at_once, part_bytes)
         (to / _COMPLETE).write_text(json.dumps(wanted, sort_keys=True))
     print(f"{len(wanted)} objects of s3://{bucket}/{prefix} copied")
 
@@ -88,7 +87,7 @@ def complete(to: Path, wanted: dict[str, list[Any]], prefix: str) -> bool:
     return all(path.exists() and path.stat().st_size == size for path, size in paths.items())
 
 
-def copy(s3: Any, bucket: str, entry: dict[str, Any], to: Path, parts_at_once: int) -> None:
+def copy(s3: Any, bucket: str, entry: dict[str, Any], to: Path, parts_at_once: int, part_bytes: int) -> None:
     """One object, in parts into a file beside its place, checked, then moved there."""
     key, size, etag = entry["Key"], entry["Size"], entry["ETag"]
     progress = to.with_name(f"{to.name}.progress.json")
@@ -101,10 +100,10 @@ def copy(s3: Any, bucket: str, entry: dict[str, Any], to: Path, parts_at_once: i
     )
     with partial.open("r+b" if partial.exists() else "w+b") as file:
         file.truncate(size)
-    starts = [start for start in range(0, size, PART_BYTES) if start not in done]
+    starts = [start for start in range(0, size, part_bytes) if start not in done]
 
     def fetch(start: int) -> int:
-        end = min(start + PART_BYTES, size) - 1
+        end = min(start + part_bytes, size) - 1
         # If-Match: an object that changes meanwhile is an error, not a mixture.
         body = s3.get_object(Bucket=bucket, Key=key, Range=f"bytes={start}-{end}", IfMatch=etag)[
             "Body"
@@ -189,12 +188,13 @@ def main() -> None:
     for_weights.add_argument("--prefix", required=True)
     for_weights.add_argument("--to", type=Path, required=True)
     for_weights.add_argument("--parts-at-once", type=int, default=8)
+    for_weights.add_argument("--part-bytes", type=int, default=64 * 2**20)
     given = parser.parse_args()
     try:
         if given.command == "token":
             token(given.secret, given.to)
         else:
-            weights(given.bucket, given.prefix, given.to, given.parts_at_once)
+            weights(given.bucket, given.prefix, given.to, given.parts_at_once, given.part_bytes)
     except (FetchError, BotoCoreError, ClientError, OSError) as error:
         sys.exit(f"{type(error).__name__}: {error}")
 
