@@ -39,7 +39,9 @@ def device_plugins(snapshot: Snapshot, wanted: Wanted) -> Progress:
     all_gpus = sum(group.count * group.gpus for group in wanted.gpu_groups)
     all_efa = sum(group.count * group.efa for group in wanted.gpu_groups)
     detail = f"{gpus} of {all_gpus} GPUs, {efa} of {all_efa} EFA interfaces"
-    began = max((time for node in nodes if (time := created(node))), default=None)
+    # Nodes come with the Cluster stack, plugins with the Serving stack: the later of the two begins it.
+    plugins = [each for each in snapshot.daemon_sets if name_of(each) in _PLUGINS.values()]
+    began = max((time for each in (*nodes, *plugins) if (time := created(each))), default=None)
     if gpus >= all_gpus and efa >= all_efa:
         return Progress(True, detail, began)
     return Progress(detail=detail, began=began, cause=_plugin_cause(snapshot, wanted, nodes, groups))
@@ -49,17 +51,17 @@ def _plugin_cause(
     snapshot: Snapshot, wanted: Wanted, nodes: list[Object], groups: dict[str, GpuGroup]
 ) -> Cause | None:
     for resource, name in _PLUGINS.items():
+        found = next((each for each in snapshot.daemon_sets if name_of(each) == name), None)
         lacking = [
             node
             for node in nodes
             if (group := groups.get(label(node, NODE_GROUP_LABEL)))
             and _offers(node, resource) < (group.gpus if resource == GPU else group.efa)
-            and _older(node, snapshot.at)
+            and _had_time(node, found, snapshot.at)
         ]
         if not lacking:
             continue
         node = name_of(lacking[0])
-        found = next((each for each in snapshot.daemon_sets if name_of(each) == name), None)
         if found is None:
             said = f"the DaemonSet {name} is not in kube-system, so {node} offers no {resource}"
             return Cause("plugin missing", said, "deploy the serving stack again")
@@ -77,9 +79,11 @@ def _plugin_cause(
     return None
 
 
-def _older(node: Object, now: datetime) -> bool:
-    since = time_of(condition(node, "Ready").get("lastTransitionTime")) or created(node)
-    return since is None or (now - since).total_seconds() > _REGISTERS_S
+def _had_time(node: Object, plugin: Object | None, now: datetime) -> bool:
+    """Whether node and plugin have been there long enough for the one to register with the other."""
+    ready = time_of(condition(node, "Ready").get("lastTransitionTime")) or created(node)
+    times = [time for time in (ready, created(plugin) if plugin else None) if time]
+    return not times or (now - max(times)).total_seconds() > _REGISTERS_S
 
 
 def _offers(node: Object, resource: str) -> int:

@@ -18,7 +18,7 @@ from kvrelay.ops.wait.wanted import Wanted
 _LOADED = re.compile(r"Loading weights took|Model loading took")
 _STARTED = re.compile(r"init engine \(.*\) took")
 _SHOOK_HANDS = re.compile(r"NIXL compatibility check passed")
-_ERRORS = re.compile(r"\bERROR\b|\b\w+Error\b|Traceback|NIXL_ERR_")
+_ERRORS = re.compile(r"\bERROR\b|\b\w+(?:Error|Exception)\b|Traceback|NIXL_ERR_|Max retries|timed out")
 _FAILED = {"DEPLOY_FAILED", "UNHEALTHY", "NOT_STARTED_FAILED"}
 
 
