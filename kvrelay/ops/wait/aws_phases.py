@@ -87,7 +87,7 @@ def _stack(snapshot: Snapshot, wanted: Wanted, part: str) -> Progress:
         return Progress(detail="no stack yet")
     began = stack.updated if stack.updated and not stack.status.startswith("CREATE") else stack.created
     if stack.status in _DONE:
-        return Progress(True, stack.status, began)
+        return Progress(True, stack.status, began, stack.ended)
     return Progress(detail=stack.status, began=began, cause=_failure(stack, wanted))
 
 

@@ -42,6 +42,10 @@ class Gatherer:
     find: Callable[[Aws, str], Access] = find_access
     unread: dict[str, str] = field(default_factory=dict)
     _cluster: Cluster | None = None
+    # What stacks at rest said of their end: it changes no more.
+    _ended: dict[tuple[str, str, str], tuple[datetime | None, tuple[Event, ...]]] = field(
+        default_factory=dict
+    )
 
     def look(self) -> Snapshot:
         """The world now. Raises UserError only for credentials that AWS does not take at all."""
@@ -83,11 +87,16 @@ class Gatherer:
             if row["StackName"] not in names or row["StackStatus"] == "DELETE_COMPLETE":
                 continue
             updated = row.get("LastUpdatedTime")
-            failures: tuple[Event, ...] = ()
-            if "FAILED" in row["StackStatus"] or "ROLLBACK" in row["StackStatus"]:
+            if row["StackStatus"].endswith("IN_PROGRESS") and "ROLLBACK" not in row["StackStatus"]:
+                yield Stack(row["StackName"], row["StackStatus"], row["CreationTime"], updated)
+                continue
+            key = (row["StackId"], row["StackStatus"], str(updated))
+            if key not in self._ended:
                 events = client.describe_stack_events(StackName=row["StackName"])["StackEvents"]
-                failures = _last_failures(events)
-            yield Stack(row["StackName"], row["StackStatus"], row["CreationTime"], updated, failures)
+                ended = None if row["StackStatus"].endswith("IN_PROGRESS") else events[0]["Timestamp"]
+                self._ended[key] = ended, _last_failures(events)
+            ended, failures = self._ended[key]
+            yield Stack(row["StackName"], row["StackStatus"], row["CreationTime"], updated, failures, ended)
 
     def _described(self) -> dict[str, Any]:
         eks = self.aws.client("eks")

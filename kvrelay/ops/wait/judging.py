@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvrelay.ops.wait import aws_phases, cluster_phases, serving_phases
 from kvrelay.ops.wait.phases import Phase, Progress, State
@@ -50,9 +50,13 @@ def judge(snapshot: Snapshot, wanted: Wanted) -> list[Phase]:
             phases[kind.name] = Phase(kind.name, State.WAITING, usual=wanted.usual.get(kind.step))
             continue
         progress = kind.judge(snapshot, wanted)
+        if progress.cause and any(
+            each.cause and each.cause.said == progress.cause.said for each in phases.values()
+        ):
+            progress = replace(progress, cause=None)  # an earlier phase says it already
         if progress.began is None and due:
             began = max((phase.ended for phase in before if phase.ended), default=None)
-            progress = Progress(progress.done, progress.detail, began, progress.ended, progress.cause)
+            progress = replace(progress, began=began)
         phases[kind.name] = Phase.of(kind.name, progress, wanted.usual.get(kind.step), snapshot.at, due=due)
     return list(phases.values())
 

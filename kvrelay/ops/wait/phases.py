@@ -52,7 +52,8 @@ class Phase:
     def of(cls, name: str, progress: Progress, usual: float | None, now: datetime, *, due: bool) -> Phase:
         """`due` says whether all that the phase waits for is done."""
         elapsed = None
-        if progress.began is not None:
+        # Done at a time that nobody tells: how long it took is not known.
+        if progress.began is not None and not (progress.done and progress.ended is None):
             elapsed = max(0.0, ((progress.ended or now) - progress.began).total_seconds())
         if progress.done:
             state = State.DONE
@@ -85,7 +86,8 @@ class Phase:
         if self.state is State.WAITING:
             return self
         begin, end = self.began or began, (self.ended or ended) if self.state is State.DONE else None
-        elapsed = max(0.0, ((end or now) - begin).total_seconds()) if begin else None
+        known = begin is not None and (end is not None or self.state is not State.DONE)
+        elapsed = max(0.0, ((end or now) - begin).total_seconds()) if begin and known else None
         return replace(self, began=begin, ended=end, elapsed=elapsed)
 
 
@@ -108,9 +110,6 @@ class Memory:
             elif phase.state is not State.WAITING:
                 self._began.setdefault(phase.name, now)
                 self._ended.pop(phase.name, None)
-            if phase.ended is None and phase.state is State.DONE and phase.name not in self._ended:
-                dated.append(replace(phase, elapsed=None))
-            else:
-                dated.append(phase.since(self._began.get(phase.name), self._ended.get(phase.name), now))
+            dated.append(phase.since(self._began.get(phase.name), self._ended.get(phase.name), now))
         self._first = False
         return dated

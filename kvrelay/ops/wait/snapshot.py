@@ -31,11 +31,8 @@ class Stack:
     created: datetime
     updated: datetime | None = None
     failures: tuple[Event, ...] = ()
-
-    @property
-    def ended(self) -> datetime | None:
-        """When its last change ended; None while it is under way."""
-        return None if self.status.endswith("IN_PROGRESS") else self.updated or self.created
+    ended: datetime | None = None
+    """When its last change ended; None while one is under way."""
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def table(title: str, phases: list[Phase], unread: Mapping[str, str]) -> Rendera
             Text(phase.name, style=name_style),
             Text(seconds(phase.elapsed)),
             Text(seconds(phase.usual), style="dim"),
-            Text(phase.detail, style="dim" if phase.state is State.WAITING else ""),
+            Text("" if phase.state is State.WAITING else phase.detail),
         )
     notes: list[Text] = []
     for phase in phases:

@@ -54,7 +54,8 @@ def text(time: datetime) -> str:
 
 
 def stack(part: str, status: str = "CREATE_COMPLETE", minutes: float = 0, **more: Any) -> Stack:
-    return Stack(f"kvrelay-{part}", status, at(minutes), **more)
+    ended = at(minutes) + timedelta(seconds=170) if status.endswith("COMPLETE") else None
+    return Stack(f"kvrelay-{part}", status, at(minutes), ended=ended, **more)
 
 
 def nodes(
