@@ -66,9 +66,15 @@ async def stream(
 
 
 async def _events(response: httpx.Response) -> AsyncIterator[str]:
-    async for line in response.aiter_lines():
-        if line.startswith("data:"):
-            yield line.removeprefix("data:").strip()
+    """The data of each server-sent event. Only \\n ends a line here: str.splitlines, and httpx with it, also cuts at
+    U+2028, U+0085 and others, which an answer's text may hold as they are.
+    """
+    rest = b""
+    async for piece in response.aiter_bytes():
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                yield line.removeprefix(b"data:").strip().decode()
 
 
 def _take(event: str, result: Streamed, at: float, on_text: Callable[[str], None] | None) -> None:
