@@ -19,6 +19,7 @@ COMMANDS = {
     "destroy": "kvrelay.ops.deploy:destroy",
     "diagnose": "kvrelay.ops.diagnose:diagnose",
     "diff": "kvrelay.change.command:diff",
+    "drift": "kvrelay.change.drift_command:drift",
     "endpoint": "kvrelay.ops.endpoint.command:endpoint",
     "local": "kvrelay.local.command:local",
     "plan": "kvrelay.planner.command:plan",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kvrelay.change.effect import Effect
 from kvrelay.errors import UserError
+
+if TYPE_CHECKING:
+    from kvrelay.settings import DeploymentFile
 
 _GRAVE = [effect.label for effect in Effect if effect]
 
@@ -70,8 +74,19 @@ def diff(
     else:
         old = read_synthesis(base)
         if (base / deployment).is_file():
-            before = read_deployment(base / deployment)
+            before = _read_or_none(base / deployment)
     found = compare(old, new, before, after)
     click.echo({"json": as_json, "markdown": as_markdown, "text": as_text}[output](found))
     if fail_on and found.effect.label in _GRAVE[_GRAVE.index(fail_on) :]:
         context.exit(10 + found.effect)
+
+
+def _read_or_none(file: Path) -> DeploymentFile | None:
+    """The base's deployment file; None, said once, where this version can't read it any more."""
+    from kvrelay.settings import read_deployment
+
+    try:
+        return read_deployment(file)
+    except UserError as error:
+        click.echo(f"causes and cost before are left out: {error}", err=True)
+        return None
