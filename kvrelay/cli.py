@@ -22,6 +22,7 @@ COMMANDS = {
     "drift": "kvrelay.change.drift_command:drift",
     "endpoint": "kvrelay.ops.endpoint.command:endpoint",
     "local": "kvrelay.local.command:local",
+    "mirror": "kvrelay.ops.mirror:mirror",
     "plan": "kvrelay.planner.command:plan",
     "preflight": "kvrelay.ops.preflight.command:preflight",
     "render": "kvrelay.serve_app.command:render",

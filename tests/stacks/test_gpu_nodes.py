@@ -164,7 +164,9 @@ def _gpu_node_group(result: Synthesized) -> dict[str, Any]:
 def _node_config(result: Synthesized) -> dict[str, Any]:
     """The `spec` that nodeadm reads, out of its part of the user data."""
     message = email.message_from_bytes(base64.b64decode(_launch_template(result)["UserData"]))
-    (part,) = message.get_payload()
+    parts = message.get_payload()
+    assert isinstance(parts, list)
+    (part,) = parts
     assert isinstance(part, email.message.Message)
     assert part.get_content_type() == "application/node.eks.aws"
     config = yaml.safe_load(str(part.get_payload()))
