@@ -36,6 +36,7 @@ logger = logging.getLogger("ray.serve")
 
 Message = dict[str, Any]
 Send = Callable[[Message], Awaitable[None]]
+Receive = Callable[[], Awaitable[Message]]
 
 _TRANSIENT = {
     "ActorDiedError",
@@ -164,12 +165,39 @@ class ErrorForm:
             await self._app(scope, receive, send)
             return
         held = _HeldErrors(send)
+        if scope["method"] == "POST":
+            body, receive = await _read_ahead(receive)
+            if _is_json_but_no_object(body):
+                # vLLM's own checks ask it for keys before anything has looked at its type, and fail.
+                refusal = error_response(400, "The body is JSON, but no object: it must be {...}")
+                await refusal(scope, receive, send)
+                return
         try:
             await self._app(scope, receive, held.send)
         except Exception as error:
             if held.begun:
                 raise  # The connection breaks: a cut answer must not look like a whole one.
             await _failure(error)(scope, receive, send)
+
+
+async def _read_ahead(receive: Receive) -> tuple[bytes, Receive]:
+    """The whole body of a request, and a `receive` that gives it once more; later calls tell of a hang-up as ever."""
+    messages: list[Message] = []
+    while not messages or messages[-1].get("more_body"):
+        messages.append(await receive())
+    again = iter(messages)
+
+    async def replay() -> Message:
+        return next(again, None) or await receive()
+
+    return b"".join(message.get("body", b"") for message in messages), replay
+
+
+def _is_json_but_no_object(body: bytes) -> bool:
+    try:
+        return not isinstance(json.loads(body), dict)
+    except ValueError:
+        return False
 
 
 class _HeldErrors:

@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def kill(pids: list[int]) -> None:
 def test_clients_get_whole_answers_or_clean_errors_and_service_returns(
     session: Session, endpoint: Endpoint, prompts: list[ProofPrompt], reference: list[Answer], case: str
 ) -> None:
-    victims = {
+    victims: Callable[[], list[int]] = {
         "prefill": lambda: processes(session, PREFILL),
         "prefill's engine": lambda: engine_of(session, PREFILL),
         "decode": lambda: processes(session, DECODE),

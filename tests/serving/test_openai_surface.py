@@ -17,14 +17,10 @@ MESSAGES: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user",
 
 
 @pytest.fixture
-def client(endpoint: Endpoint) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=f"{endpoint.url}/v1",
-        api_key="unused",
-        max_retries=0,
-        timeout=300,
-        http_client=httpx.Client(trust_env=False, timeout=300),
-    ) as made:
+def client(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[openai.OpenAI]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    url = f"{endpoint.url}/v1"
+    with openai.OpenAI(base_url=url, api_key="unused", max_retries=0, timeout=300) as made:
         yield made
 
 
@@ -124,7 +120,15 @@ def test_a_prompt_too_long_is_refused_with_the_limit(
 
 @pytest.mark.parametrize(
     "content",
-    [b"{not json", b"[]", b"{}", b'{"model": 5, "messages": "x"}', b'{"model": "m", "temperature": "hot"}'],
+    [
+        b"{not json",
+        b"[]",
+        b"5",
+        b"null",
+        b"{}",
+        b'{"model": 5, "messages": "x"}',
+        b'{"model": "m", "temperature": "hot"}',
+    ],
 )
 def test_a_body_that_is_none_gets_an_error_in_openais_form(endpoint: Endpoint, content: bytes) -> None:
     response = httpx.post(
