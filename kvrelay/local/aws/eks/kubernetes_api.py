@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlparse
 import yaml
 
 from kvrelay.local.aws.eks.certificates import server_identity
-from kvrelay.local.aws.eks.object_store import ApiFailureError, Kind, ObjectStore
+from kvrelay.local.aws.eks.object_store import ApiFailureError, Kind, ObjectStore, not_emulated
 
 _PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)"
@@ -114,50 +114,35 @@ class _Handler(BaseHTTPRequestHandler):
         found = _PATH.match(path)
         if not found:
             raise ApiFailureError(404, "NotFound", "the server could not find the requested resource")
-        kind = self.store.kind(found["group"] or "", found["version"], found["plural"])
-        namespace, name = found["namespace"] or "", found["name"]
-        given: Any = yaml.safe_load(body) if body and self.command in ("POST", "PUT", "PATCH") else None
-        if query.get("dryRun") and self.command != "GET":
-            return 200, given
+        # A dry run does all of it, on a copy.
+        rehearsed = query.get("dryRun") and self.command != "GET"
+        store = self.store.rehearsal() if rehearsed else self.store
+        kind = store.kind(found["group"] or "", found["version"], found["plural"])
+        if found["sub"] not in (None, "status"):
+            raise not_emulated(f"{kind.plural}/{found['sub']}")
+        place = (kind, found["namespace"] or "", found["name"])
+        if self.command == "GET" and query.get("watch", "false") not in ("false", "0"):
+            raise not_emulated("watching")
         if self.command == "GET":
-            return 200, self.store.get(kind, namespace, name) if name else self._list(kind, namespace, query)
-        if self.command == "POST":
-            return 201, self.store.create(kind, namespace, given)
-        if self.command == "PUT" and name:
-            return 200, self.store.replace(kind, namespace, name, given)
-        if self.command == "PATCH" and name:
-            media = self.headers.get("Content-Type", "")
-            if media.startswith("application/apply-patch"):
-                try:
-                    self.store.get(kind, namespace, name)
-                except ApiFailureError:
-                    return 201, self.store.create(kind, namespace, given)
-            return 200, self.store.patch(kind, namespace, name, given, media)
-        if self.command == "DELETE" and name:
-            gone = self.store.delete(kind, namespace, name)
-            details = {"name": name, "kind": kind.plural, "uid": gone["metadata"]["uid"]}
-            return 200, {"kind": "Status", "apiVersion": "v1", "status": "Success", "details": details}
+            return 200, store.get(*place) if found["name"] else _list(store, kind, place[1], query)
         if self.command == "DELETE":
-            for item in self._list(kind, namespace, query)["items"]:
-                self.store.delete(kind, item["metadata"].get("namespace", ""), item["metadata"]["name"])
-            return 200, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+            return 200, _deleted(store, place, query)
+        return self._changed(store, place, _parsed(body), is_status=found["sub"] == "status")
+
+    def _changed(
+        self, store: ObjectStore, place: tuple[Kind, str, str | None], given: Any, *, is_status: bool
+    ) -> tuple[int, Any]:
+        kind, namespace, name = place
+        if self.command == "POST" and not name:
+            return 201, store.create(kind, namespace, given)
+        if self.command == "PATCH" and name:
+            given = store.patched(kind, namespace, name, given, self.headers.get("Content-Type", ""))
+        if self.command in ("PATCH", "PUT") and name:
+            replace = store.replace_status if is_status else store.replace
+            return 200, replace(kind, namespace, name, given)
         raise ApiFailureError(
             405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
         )
-
-    def _list(self, kind: Kind, namespace: str, query: dict[str, str]) -> dict[str, Any]:
-        items = [
-            item
-            for item in self.store.list(kind, namespace)
-            if _labelled(item, query.get("labelSelector", ""))
-            and _named(item, query.get("fieldSelector", ""))
-        ]
-        return {
-            "kind": f"{kind.kind}List",
-            "apiVersion": kind.group_version,
-            "metadata": {"resourceVersion": "1"},
-            "items": items,
-        }
 
     def _discovery(self, path: str) -> Any:
         if path == "/version":
@@ -196,6 +181,44 @@ class _Handler(BaseHTTPRequestHandler):
             if path == f"/openapi/v3{base}":
                 return _open_api(base, mine)
         return None
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        given = yaml.safe_load(body)
+    except yaml.YAMLError:
+        given = None
+    if not isinstance(given, dict | list):
+        raise ApiFailureError(400, "BadRequest", "the body of the request is no object")
+    return given
+
+
+def _list(store: ObjectStore, kind: Kind, namespace: str, query: dict[str, str]) -> dict[str, Any]:
+    items = [
+        item
+        for item in store.list(kind, namespace)
+        if _labelled(item, query.get("labelSelector", "")) and _named(item, query.get("fieldSelector", ""))
+    ]
+    return {
+        "kind": f"{kind.kind}List",
+        "apiVersion": kind.group_version,
+        "metadata": {"resourceVersion": "1"},
+        "items": items,
+    }
+
+
+def _deleted(
+    store: ObjectStore, place: tuple[Kind, str, str | None], query: dict[str, str]
+) -> dict[str, Any]:
+    """Deletes one object, or all that a query selects."""
+    kind, namespace, name = place
+    answer: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+    if name:
+        gone = store.delete(kind, namespace, name)
+        return answer | {"details": {"name": name, "kind": kind.plural, "uid": gone["metadata"]["uid"]}}
+    for item in _list(store, kind, namespace, query)["items"]:
+        store.delete(kind, item["metadata"].get("namespace", ""), item["metadata"]["name"])
+    return answer
 
 
 def _base(group: str, version: str) -> str:

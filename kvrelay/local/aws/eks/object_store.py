@@ -6,9 +6,13 @@ import copy
 import json
 import threading
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+import jsonpatch
+import jsonpointer
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -21,6 +25,13 @@ class ApiFailureError(Exception):
         self.status, self.reason, self.message = status, reason, message
 
 
+def not_emulated(what: str) -> ApiFailureError:
+    """The refusal of what would need a schema or a stream, in place of an answer that would be wrong."""
+    return ApiFailureError(
+        501, "NotImplemented", f"{what} is not emulated; `make tools` builds a real API server that does it"
+    )
+
+
 @dataclass(frozen=True)
 class Kind:
     """One kind of object, and where the API serves it."""
@@ -30,11 +41,18 @@ class Kind:
     kind: str
     plural: str
     namespaced: bool
+    has_status: bool = True
+    """Whether status is a subresource, which only requests to it change."""
 
     @property
     def group_version(self) -> str:
         """As objects say it in apiVersion."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource(self) -> str:
+        """As errors name it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
 def _kinds() -> list[Kind]:
@@ -85,6 +103,13 @@ class ObjectStore:
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
             self.create(self._kind_named("Namespace"), "", {"metadata": {"name": name}})
 
+    def rehearsal(self) -> ObjectStore:
+        """A copy, for what a request would do."""
+        with self._lock:
+            copied = ObjectStore()
+            copied._objects, copied._version = copy.deepcopy(self._objects), self._version
+            return copied
+
     def kinds(self) -> list[Kind]:
         """Kinds that come with Kubernetes, and those that applied CustomResourceDefinitions add."""
         found = _kinds()
@@ -97,6 +122,7 @@ class ObjectStore:
                     spec["names"]["kind"],
                     spec["names"]["plural"],
                     spec["scope"] == "Namespaced",
+                    "status" in version.get("subresources", {}),
                 )
                 for version in spec["versions"]
                 if version.get("served")
@@ -128,8 +154,7 @@ class ObjectStore:
         """One object."""
         found = self._of(kind).get((namespace, name))
         if found is None:
-            resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-            raise ApiFailureError(404, "NotFound", f'{resource} "{name}" not found')
+            raise ApiFailureError(404, "NotFound", f'{kind.resource} "{name}" not found')
         return copy.deepcopy(found)
 
     def create(self, kind: Kind, namespace: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -143,8 +168,7 @@ class ObjectStore:
         with self._lock:
             self._require_namespace(kind, namespace)
             if (namespace, name) in self._of(kind):
-                resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-                raise ApiFailureError(409, "AlreadyExists", f'{resource} "{name}" already exists')
+                raise ApiFailureError(409, "AlreadyExists", f'{kind.resource} "{name}" already exists')
             metadata |= {
                 "name": name,
                 "uid": str(uuid.uuid4()),
@@ -152,6 +176,8 @@ class ObjectStore:
             }
             if namespace:
                 metadata["namespace"] = namespace
+            if kind.has_status:
+                given.pop("status", None)
             if kind.kind == "Namespace":
                 given["status"] = {"phase": "Active"}
             if kind.kind == "CustomResourceDefinition":
@@ -159,34 +185,53 @@ class ObjectStore:
             return self._put(kind, namespace, name, given)
 
     def replace(self, kind: Kind, namespace: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
-        """Puts an object in an existing one's place."""
+        """Puts an object in an existing one's place; its status stays."""
         with self._lock:
             old = self.get(kind, namespace, name)
+            version = given.get("metadata", {}).get("resourceVersion")
+            if version not in (None, old["metadata"]["resourceVersion"]):
+                message = (
+                    f'Operation cannot be fulfilled on {kind.resource} "{name}": the object has been modified'
+                )
+                raise ApiFailureError(409, "Conflict", message)
             kept = {
                 key: old["metadata"][key]
                 for key in ("name", "uid", "creationTimestamp", "namespace")
                 if key in old["metadata"]
             }
             given["metadata"] = {**given.get("metadata", {}), **kept}
-            if "status" in old:
-                given.setdefault("status", old["status"])
+            if kind.has_status:
+                given.pop("status", None)
+                if "status" in old:
+                    given["status"] = old["status"]
             return self._put(kind, namespace, name, given)
 
-    def patch(self, kind: Kind, namespace: str, name: str, patch: Any, media: str) -> dict[str, Any]:
-        """Applies a JSON, merge or strategic patch."""
+    def replace_status(self, kind: Kind, namespace: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
+        """Puts the status of `given` in the place of an object's, and nothing else of it."""
         with self._lock:
             old = self.get(kind, namespace, name)
-            if media.startswith("application/json-patch"):
-                return self.replace(kind, namespace, name, _json_patched(old, patch))
-            if media.startswith("application/apply-patch"):
-                return self.replace(kind, namespace, name, {**old, **patch})
-            applied = patch.get("metadata", {}).get("annotations", {}).get(LAST_APPLIED)
-            if applied:
-                # What `kubectl apply` sends for lists depends on the schema; the whole of what it wants is here.
-                wanted = json.loads(applied)
-                wanted.setdefault("metadata", {}).setdefault("annotations", {})[LAST_APPLIED] = applied
-                return self.replace(kind, namespace, name, wanted)
-            return self.replace(kind, namespace, name, _merged(old, patch))
+            if not kind.has_status:
+                raise ApiFailureError(404, "NotFound", "the server could not find the requested resource")
+            old.pop("status", None)
+            return self._put(kind, namespace, name, old | {k: v for k, v in given.items() if k == "status"})
+
+    def patched(self, kind: Kind, namespace: str, name: str, patch: Any, media: str) -> dict[str, Any]:
+        """What a JSON, merge or strategic patch makes of an object; nothing is kept."""
+        if media.startswith("application/apply-patch"):
+            raise not_emulated("server-side apply")
+        old = self.get(kind, namespace, name)
+        if media.startswith("application/json-patch"):
+            return _json_patched(old, patch)
+        applied = patch.get("metadata", {}).get("annotations", {}).get(LAST_APPLIED)
+        if applied:
+            # What `kubectl apply` sends for lists depends on the schema; the whole of what it wants is here.
+            wanted: dict[str, Any] = json.loads(applied)
+            wanted.setdefault("metadata", {}).setdefault("annotations", {})[LAST_APPLIED] = applied
+            return wanted
+        if media.startswith("application/strategic-merge-patch") and any(_needs_schema(patch)):
+            raise not_emulated("a strategic merge patch of a list")
+        merged: dict[str, Any] = _merged(old, patch)
+        return merged
 
     def delete(self, kind: Kind, namespace: str, name: str) -> dict[str, Any]:
         """Removes an object; a namespace goes with all that is in it, a definition with all of its kind."""
@@ -216,13 +261,22 @@ class ObjectStore:
             raise ApiFailureError(404, "NotFound", f'namespaces "{namespace}" not found')
 
 
+def _needs_schema(patch: Any) -> Iterator[bool]:
+    """Whether parts of a strategic patch mean what only the kind's schema tells: lists of mappings, directives."""
+    if isinstance(patch, dict):
+        for key, value in patch.items():
+            yield key.startswith("$")
+            yield from _needs_schema(value)
+    elif isinstance(patch, list):
+        yield any(isinstance(each, dict) for each in patch)
+
+
 def _merged(old: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict) or not isinstance(old, dict):
+    """RFC 7386."""
+    if not isinstance(patch, dict):
         return patch
-    result = dict(old)
+    result = dict(old) if isinstance(old, dict) else {}
     for key, value in patch.items():
-        if key.startswith("$"):
-            continue
         if value is None:
             result.pop(key, None)
         else:
@@ -231,18 +285,10 @@ def _merged(old: Any, patch: Any) -> Any:
 
 
 def _json_patched(old: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
-    result: Any = old
-    for operation in operations:
-        parts = [p.replace("~1", "/").replace("~0", "~") for p in operation["path"].split("/")[1:]]
-        target: Any = result
-        for part in parts[:-1]:
-            target = target[int(part)] if isinstance(target, list) else target[part]
-        last = parts[-1]
-        if operation["op"] == "remove":
-            del target[int(last) if isinstance(target, list) else last]
-        elif isinstance(target, list) and operation["op"] == "add":
-            target.insert(len(target) if last == "-" else int(last), operation["value"])
-        elif operation["op"] in ("add", "replace"):
-            target[int(last) if isinstance(target, list) else last] = operation["value"]
-    assert isinstance(result, dict)
+    """RFC 6902."""
+    try:
+        result: dict[str, Any] = jsonpatch.apply_patch(old, operations)
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
+        message = f"the server rejected our request due to an error in our request: {error}"
+        raise ApiFailureError(422, "Invalid", message) from error
     return result
