@@ -11,6 +11,7 @@ import pytest
 from kvrelay.local.kubernetes import LocalCluster, nodes_of
 from kvrelay.local.kubernetes.tools import TOOLS, program
 from kvrelay.settings import Deployment
+from tests.kubernetes.product import running_product
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,9 +31,21 @@ def _tools() -> None:
         program(tool.names[0])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """A control plane with the reference deployment's nodes, all devices offered; shared by a module's tests."""
+    """A control plane with the reference deployment's nodes, all devices offered, and nothing in it."""
     folder = tmp_path_factory.mktemp("cluster")
     with LocalCluster(folder, nodes=nodes_of(Deployment(), plugged=True)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """The product but for its RayService, with EKS's add-ons and the real operator, on the system node alone.
+
+    Tests bring the GPU nodes that they need and leave it as they found it.
+    """
+    deployment = Deployment()
+    nodes = [node for node in nodes_of(deployment) if not node.taints]
+    with running_product(tmp_path_factory.mktemp("product"), deployment, nodes=nodes) as running:
         yield running

@@ -4,38 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-import kvrelay
 from kvrelay.local.kubernetes import LocalCluster, SimulatedNode, apply_all, nodes_of, wait_for
+from kvrelay.local.kubernetes.add_ons import add_on_objects
 from kvrelay.local.kubernetes.api import Object
 from kvrelay.local.kubernetes.programs import kuberay_operator
 from kvrelay.local.kubernetes.sandbox import Program
-from kvrelay.serve_app import load_serve_app
 from kvrelay.settings import Deployment
+from tests.kubernetes.ray_service import Service
+from tests.serve_app.examples import DEPLOYMENTS, example
 
-SERVE_CONFIGS = Path(kvrelay.__file__).parent.parent / "serve_configs"
+OPERATOR = "kuberay-operator"
 OPERATOR_NAMESPACE = "kuberay-system"
-OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:kuberay-operator"
+OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR}"
+CONFIG = "qwen3-8b"
 
 
-def objects_of(deployment: Deployment, config: str = "qwen3-8b.yaml") -> list[Object]:
-    """Every object that the Serving stack applies for that serve config."""
+def objects_of(deployment: Deployment, config: str = CONFIG) -> list[Object]:
+    """Every object that the Serving stack applies for that serve config, in its order."""
     # Here, so that tests which are skipped do not wait for jsii.
     from kvrelay_k8s import charts
 
-    app = load_serve_app(SERVE_CONFIGS / config)
-    return [item for each in charts(deployment, app) for item in each.objects]
+    return [item for each in charts(deployment, example(config)) for item in each.objects]
 
 
-def wait_for_operator(cluster: LocalCluster) -> None:
-    """Returns once the operator's Deployment has a ready pod."""
+def operator_is_ready(cluster: LocalCluster) -> bool:
+    """Whether the operator's Deployment has a ready pod."""
+    found = cluster.api.find("apps/v1", "Deployment", OPERATOR, OPERATOR_NAMESPACE)
+    return bool(found and found.get("status", {}).get("readyReplicas"))
 
-    def ready() -> bool:
-        found = cluster.api.get("apps/v1", "Deployment", "kuberay-operator", OPERATOR_NAMESPACE)
-        return bool(found.get("status", {}).get("readyReplicas"))
 
-    wait_for("the operator", ready, 120)
+def operator_log(cluster: LocalCluster) -> str:
+    """What the operator that runs now has written."""
+    ((_, operator),) = cluster.kubelet.programs.running(OPERATOR)
+    return operator.log.read_text()
 
 
 @contextmanager
@@ -46,19 +50,56 @@ def running_product(
     nodes: Sequence[SimulatedNode] | None = None,
     programs: Sequence[Program] = (),
 ) -> Iterator[LocalCluster]:
-    """A cluster with all that the product applies but the RayService, and the operator running."""
+    """A cluster with EKS's add-ons, all that the product applies but the RayService, and the operator running."""
     with LocalCluster(
         folder,
         nodes=nodes_of(deployment, plugged=True) if nodes is None else nodes,
         programs=[kuberay_operator(), *programs],
         audited_users=(OPERATOR_USER,),
     ) as cluster:
-        apply_all(cluster.api, [item for item in objects_of(deployment) if item["kind"] != "RayService"])
-        wait_for_operator(cluster)
+        objects = [item for item in objects_of(deployment) if item["kind"] != "RayService"]
+        apply_all(cluster.api, [*add_on_objects(), *objects])
+        wait_for("the operator", lambda: operator_is_ready(cluster), 180)
         yield cluster
 
 
-def ray_service_of(deployment: Deployment, config: str = "qwen3-8b.yaml") -> Object:
+def ray_service_of(deployment: Deployment, config: str = CONFIG) -> Object:
     """The RayService that the Serving stack applies for that serve config."""
     (found,) = [item for item in objects_of(deployment, config) if item["kind"] == "RayService"]
     return found
+
+
+def service_in(cluster: LocalCluster, deployment: Deployment | None = None) -> Service:
+    """The RayService by the name that the deployment gives it."""
+    serving = (deployment or Deployment()).serving
+    return Service(cluster.api, serving.namespace, serving.service_name)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A serve config in the cluster: its RayService, and what the server warned of."""
+
+    service: Service
+    warnings: list[str]
+
+
+@contextmanager
+def applied(cluster: LocalCluster, config: str, *, gpu_nodes: int | None = None) -> Iterator[Applied]:
+    """All objects of a serve config on its deployment's GPU nodes (or the first so many), and none of both after."""
+    deployment = DEPLOYMENTS[config]
+    nodes = [node for node in nodes_of(deployment) if node.taints][:gpu_nodes]
+    for node in nodes:
+        cluster.kubelet.register(node)
+    service = service_in(cluster, deployment)
+    try:
+        yield Applied(service, apply_all(cluster.api, objects_of(deployment, config)))
+    finally:
+        service.delete()
+        wait_for("the RayService gone", lambda: not service.exists() and not service.pods(), 90)
+        for node in nodes:
+            cluster.kubelet.remove(node.name)
+
+
+def node_of(pod: Object) -> str:
+    """The name of the pod's node; empty where it has none yet."""
+    return str(pod["spec"].get("nodeName", ""))

@@ -61,6 +61,9 @@ class Service:
     def read(self) -> Object:
         return self.api.get(API_VERSION, "RayService", self.name, self.namespace)
 
+    def exists(self) -> bool:
+        return self.api.find(API_VERSION, "RayService", self.name, self.namespace) is not None
+
     def state(self) -> State:
         item = self.read()
         status = item.get("status", {})
