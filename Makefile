@@ -48,8 +48,8 @@ test-kubernetes: setup ## The tests against a real Kubernetes and KubeRay operat
 	  kvrelay local cluster tools && KVRELAY_KUBERNETES=1 pytest -q tests/kubernetes; \
 	fi
 
-test-serving: setup ## The tests that need Ray and vLLM: what Ray itself says to every serve config, portable and rendered.
-	@kvrelay local serving-environment && KVRELAY_TEST_SERVING=1 pytest -q tests/serve_app
+test-serving: setup ## The tests that need Ray and vLLM: what Ray says to every serve config, and the app served here.
+	@kvrelay local serving-environment && KVRELAY_TEST_SERVING=1 pytest -q -rA tests/serve_app tests/serving tests/bench
 
 lint: setup
 	@ruff check .
