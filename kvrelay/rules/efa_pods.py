@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from kvrelay.rules.subject import Subject
 from kvrelay.rules.value import Value
 
 _INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_PARALLEL_PULL = re.compile(r"FastImagePull\W{1,4}true")
+_LEAST_PULL_MIB_S = 600
 _ZONE = "topology.kubernetes.io/zone"
 _HOST = "kubernetes.io/hostname"
 _EKS_EFA = "https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"
@@ -313,6 +316,30 @@ def _only_types_with_disks(pool: Manifest) -> bool:
     return False
 
 
+class ParallelPullOnSlowDisk(ManifestRule):
+    """Layers that are fetched and unpacked side by side all write at once: on a volume slower than 600 MiB/s the
+    pull takes longer than layer by layer. A gp3 volume has 125 unless told otherwise."""
+
+    number = "EF033"
+    level = Level.WARNING
+    mend = "Set instanceStorePolicy: RAID0 where the type has NVMe, or the volume's throughput to 600 or more"
+    source = (
+        "https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/#enabling-fast-image-pull-experimental"
+    )
+
+    def check(self, part: Manifest) -> Iterator[Finding]:
+        told = part.spec["userData"]
+        if part.kind != "EC2NodeClass" or not _PARALLEL_PULL.search(told.text or ""):
+            return
+        if part.spec["instanceStorePolicy"].exists or "localStorage" in (told.text or ""):
+            return
+        speeds = [
+            each.at("ebs", "throughput").whole or 0 for each in part.spec["blockDeviceMappings"].items()
+        ]
+        if max(speeds, default=0) < _LEAST_PULL_MIB_S:
+            yield self.found(told, "pulls images in parallel onto a volume slower than 600 MiB/s")
+
+
 class EksctlZones(ManifestRule):
     """EFA traffic stays in one zone and eksctl wants one zone for a node group with EFA."""
 
@@ -344,5 +371,6 @@ RULES: tuple[Rule[Any], ...] = (
     LooseHugepages(),
     HeadSeesGpus(),
     UnusedInstanceStore(),
+    ParallelPullOnSlowDisk(),
     EksctlZones(),
 )

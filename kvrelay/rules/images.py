@@ -6,15 +6,16 @@ import re
 
 from kvrelay.data import UnknownNameError, container_versions
 
-_RAY_PROJECT = re.compile(
-    r"(?:docker\.io/|quay\.io/)?rayproject/ray[a-z-]*:(\d{1,3}\.\d{1,3}\.\d{1,3})(?:[.-].*)?"
-)
+_RAY_PROJECT = re.compile(r"(?:[\w.:-]+/){0,8}rayproject/ray[a-z-]*:(\d{1,3}\.\d{1,3}\.\d{1,3})(?:[.-].*)?")
 _AWS = re.compile(r".*/ray:(serve-llm-[\w.-]+)")
 _MOVING = re.compile(r"latest|nightly|main|master|dev|stable|edge")
 
 
 def ray_version(image: str) -> str | None:
-    """The Ray version in an image of the Ray project or AWS, such as `2.58.0`; None when it can't be told."""
+    """The Ray version in an image of the Ray project or AWS, such as `2.58.0`; None when it can't be told.
+
+    A copy in a registry of your own counts, under whatever path it lies there.
+    """
     if match := _RAY_PROJECT.fullmatch(image):
         return match[1]
     if match := _AWS.fullmatch(image):

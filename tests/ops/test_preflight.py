@@ -292,6 +292,15 @@ def _ecr(name: str) -> Callable[[World], None]:
     return _image(f"123456789012.dkr.ecr.{name}")
 
 
+def _mirrored(*, denied: str = "") -> Callable[[World], None]:
+    def spoil(world: World) -> None:
+        world.settings.update(account="123456789012", images={"mirror": "ecr"})
+        if denied:
+            world.denied(denied)
+
+    return spoil
+
+
 # name: what is spoiled, the check, the status, a piece of what was found, a piece of the mend
 SCENARIOS: dict[str, tuple[Callable[[World], None], str, str, str, str]] = {
     "another account": (
@@ -511,6 +520,14 @@ SCENARIOS: dict[str, tuple[Callable[[World], None], str, str, str, str]] = {
         "warn",
         "is in eu-west-1",
         "registry of us-east-2",
+    ),
+    "image not copied": (_mirrored(), "image", "warn", "is not copied yet", "kvrelay mirror"),
+    "repositories denied": (
+        _mirrored(denied="ecr:CreateRepository"),
+        "permissions",
+        "fail",
+        "may not: ecr:CreateRepository",
+        "allow these",
     ),
     "reservation fits": (_reserved(), "capacity", "pass", "2 x g6.8xlarge free in us-east-2a", ""),
     "reservation absent": (_no_reservation, "capacity", "fail", "is not in this account", "reservation_id"),

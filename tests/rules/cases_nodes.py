@@ -51,6 +51,15 @@ def node_class(spec: dict[str, object]) -> dict[str, object]:
     }
 
 
+PARALLEL = (
+    "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {featureGates: {FastImagePull: true}}\n"
+)
+
+
+def volume(throughput: int) -> dict[str, object]:
+    return {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"throughput": throughput}}]}
+
+
 def eksctl(zones: list[str]) -> dict[str, object]:
     group = {"name": "gpu", "efaEnabled": True, "availabilityZones": zones}
     return {"apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "managedNodeGroups": [group]}
@@ -254,6 +263,16 @@ CASES = (
             {"pool": pool(["g6.8xlarge"]), "class": node_class({"instanceStorePolicy": "RAID0"})},
             {"pool": pool(["m7i.xlarge"]), "class": node_class({})},
             {"class": node_class({})},
+        ),
+    ),
+    Case(
+        "EF033",
+        "objects",
+        {"class": node_class({"userData": PARALLEL})},
+        (
+            {"class": node_class({"userData": PARALLEL, "instanceStorePolicy": "RAID0"})},
+            {"class": node_class({"userData": PARALLEL, **volume(600)})},
+            {"class": node_class(volume(125))},
         ),
     ),
     Case(

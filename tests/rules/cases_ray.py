@@ -61,7 +61,10 @@ CASES = (
     Case("RS003", "service", {"service/apiVersion": "ray.io/v1alpha1"}),
     Case("RS004", "service", {"cluster/rayVersion": "2.52.0"}, ({"cluster/rayVersion": "2.58.0"},)),
     Case(
-        "RS004", "service", {f"head/{C}/image": "rayproject/ray:2.57.0-py312-gpu"}, also=frozenset({"RS005"})
+        "RS004",
+        "service",
+        {f"head/{C}/image": "mirror:5000/hub/rayproject/ray:2.57.0-gpu"},
+        also=frozenset({"RS005"}),
     ),
     Case(
         "RS005",

@@ -31,6 +31,12 @@ _MADE = (
     "ssm:GetParameters",
 )
 
+_MADE_BY_MIRROR: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "ecr": ("ecr:CreateRepository",),
+    "pull-through": ("ecr:CreateRepository", "ecr:CreatePullThroughCacheRule"),
+}
+
 
 class Permissions:
     """The caller's right to take up CDK's roles, and the execution role's rights."""
@@ -59,7 +65,8 @@ class Permissions:
         execution = f"{prefix}-cfn-exec-role-{account}-{region}"
         client = subject.aws.client("iam")
         try:
-            yield self._row(subject, execution, _MADE, ["*"])
+            mirrored = _MADE_BY_MIRROR[subject.source.deployment.images.mirror]
+            yield self._row(subject, execution, (*_MADE, *mirrored), ["*"])
         except client.exceptions.NoSuchEntityException:
             yield Row(
                 self.name,
