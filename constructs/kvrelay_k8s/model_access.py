@@ -74,6 +74,11 @@ def _fetch(deployment: Deployment, name: str, arguments: list[str], mount: Objec
             {"AWS_REGION": deployment.region, "HOME": CACHE_PATH if name == "fetch-weights" else "/tmp"}
         ),
         "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        # The cache directory on the node is root's.
+        "securityContext": {
+            "runAsUser": 0,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
         "volumeMounts": [mount, {"name": "scripts", "mountPath": SCRIPTS_PATH, "readOnly": True}],
     }

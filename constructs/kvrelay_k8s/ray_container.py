@@ -31,11 +31,13 @@ def security_context(serving: Serving) -> Object:
 
     `privileged` is what AWS's own sample needed: NIXL registers GPU memory with the EFA device, which IPC_LOCK alone
     did not allow there. A privileged container also sees every device of its node, whatever its limits say.
-    `ipc-lock` may pin memory, and nothing more than any container.
+    `ipc-lock` may pin memory, and nothing more than any container. Root in both, also where an image names another
+    user: the node's cache directory is root's, and without root no added capability is in force.
     """
     if serving.security_profile == "privileged":
-        return {"privileged": True}
+        return {"privileged": True, "runAsUser": 0}
     return {
+        "runAsUser": 0,
         "privileged": False,
         "allowPrivilegeEscalation": False,
         "capabilities": {"add": ["IPC_LOCK"], "drop": ["NET_RAW"]},
