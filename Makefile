@@ -49,7 +49,7 @@ test-kubernetes: setup ## The tests against a real Kubernetes and KubeRay operat
 	fi
 
 test-serving: setup ## The tests that need Ray and vLLM: what Ray says to every serve config, and the app served here.
-	@kvrelay local serving-environment && KVRELAY_TEST_SERVING=1 pytest -q -rA tests/serve_app tests/serving tests/bench
+	@kvrelay local serving-environment && KVRELAY_TEST_SERVING=1 pytest -q -rA tests/serve_app tests/serving tests/bench tests/container
 
 lint: setup
 	@ruff check .
