@@ -80,9 +80,9 @@ def status(path: Path, output: str) -> None:
     wanted = Wanted.of(source.deployment, load_serve_app(source.serve_config_path))
     gatherer = Gatherer(Aws(source.deployment.region), wanted)
     snapshot = gatherer.look()
-    found = status_of(
-        snapshot, wanted, source.deployment, transfers(read_metrics(gatherer, snapshot)), gatherer.unread
-    )
+    moved = transfers(read_metrics(gatherer, snapshot))
+    unread = {**gatherer.unread, **snapshot.unread}  # the snapshot's are masked
+    found = status_of(snapshot, wanted, source.deployment, moved, unread)
     if output == "json":
         click.echo(json.dumps(asdict(found), indent=2, default=str))
     else:
@@ -142,6 +142,7 @@ def status_of(
 def read_metrics(gatherer: Gatherer, snapshot: Snapshot) -> list[Sample]:
     """What the engines' nodes report, asked in each worker that runs; what can't be read is noted."""
     from kvrelay.errors import UserError
+    from kvrelay.ops.cluster.masking import Masker
     from kvrelay.ops.cluster.pod_scripts import METRICS
     from kvrelay.ops.engine_metrics import parse
     from kvrelay.ops.wait.cluster_phases import runs_since
@@ -156,7 +157,7 @@ def read_metrics(gatherer: Gatherer, snapshot: Snapshot) -> list[Sample]:
             text = gatherer.connection().run(gatherer.wanted.namespace, name_of(pod), container, METRICS)
             samples += parse(text)
         except (UserError, ValueError) as error:
-            gatherer.unread["engines' metrics"] = str(error)
+            gatherer.unread["engines' metrics"] = Masker().text(str(error))
     return samples
 
 
@@ -290,4 +291,4 @@ def _spend_words(found: Status) -> str:
         return "price not known"
     if found.usd_since_deploy is None:
         return f"{found.usd_per_hour:.2f} USD/h when deployed"
-    return f"{found.usd_per_hour:.2f} USD/h, about {found.usd_since_deploy:.2f} USD in {found.hours:.1f} h"
+    return f"{found.usd_per_hour:.2f} USD/h, about {found.usd_since_deploy:.2f} USD in {found.hours:.2g} h"

@@ -403,3 +403,13 @@ def test_a_long_message_is_cut_to_a_line() -> None:
     assert found is not None
     assert len(found.said) < 300
     assert "\n" not in found.said
+
+
+def test_a_token_among_the_words_of_a_failed_engine_is_shown_nowhere() -> None:
+    logs = {"ray-llm-decode-b": ("RuntimeError: no such thing with token=hf_PlantedTokenAbCdEf123456",)}
+    snapshot = replace(world.loading(), ray_service=world.service("DEPLOY_FAILED", "x"), engine_logs=logs)
+
+    found = why(snapshot, "engines")
+
+    assert "RuntimeError" in found.said
+    assert "hf_Planted" not in repr(found)

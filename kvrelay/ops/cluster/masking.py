@@ -20,12 +20,14 @@ _HARMLESS = re.compile(
     r"|KUBERNETES_|POD_|NODE_|AWS_(DEFAULT_)?REGION$|PATH$|HOME$|FQ_RAY_IP$|DO_NOT_TRACK$|MOFED_|MIG_|DEVICE_"
     r"|FAIL_ON_INIT_ERROR$|REQUIRE_|PYTHON|LD_LIBRARY_PATH$|LANG$|TZ$)"
 )
+# Before a token: no letter, unless it belongs to a line break that was escaped.
+_EDGE = r"(?:(?<=\\[nrt])|\b)"
 _FORMS = (
-    re.compile(r"\bhf_[A-Za-z0-9]{8,}"),
-    re.compile(r"\b(?:AKIA|ASIA|AIDA|AROA)[A-Z0-9]{12,}\b"),
-    re.compile(r"\bk8s-aws-v1\.[\w.=-]+"),
-    re.compile(r"\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?"),
-    re.compile(r"\b(?:ghp|gho|ghs|github_pat|glpat|sk|xox[abp])[-_][A-Za-z0-9_-]{16,}"),
+    re.compile(_EDGE + r"hf_[A-Za-z0-9]{8,}"),
+    re.compile(_EDGE + r"(?:AKIA|ASIA|AIDA|AROA)[A-Z0-9]{12,}\b"),
+    re.compile(_EDGE + r"k8s-aws-v1\.[\w.=-]+"),
+    re.compile(_EDGE + r"eyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?"),
+    re.compile(_EDGE + r"(?:ghp|gho|ghs|github_pat|glpat|sk|xox[abp])[-_][A-Za-z0-9_-]{16,}"),
     re.compile(r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
     re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{6,}"),
     re.compile(r"(?i)(?<=basic )[A-Za-z0-9+/=]{8,}"),
@@ -37,7 +39,7 @@ _ASSIGNED = re.compile(
     r"[\"']?\s*[=:]\s*)(?P<quote>[\"']?)(?P<value>[^\s\"',;&}{<]{6,})"
 )
 # Where a name of that sort is followed by something that is no secret.
-_PLAIN = re.compile(r"^(?:true|false|null|none|\d+(?:\.\d+)?)$", re.IGNORECASE)
+_PLAIN = re.compile(r"^(?:true|false|null|none|\d{1,9}(?:\.\d+)?)$", re.IGNORECASE)
 
 
 class Masker:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import tempfile
 import time
 from collections.abc import Sequence
@@ -80,12 +81,12 @@ class Cluster:
                 _preload_content=False,
                 _request_timeout=_READ_S,
             )
-        except ApiException as refused:
-            said = _message(str(refused.reason).rpartition("-+-+-")[2]) or _first_line(refused.reason)
+        except ApiException as error_:
+            said = _message(str(error_.reason).rpartition("-+-+-")[2]) or _first_line(error_.reason)
             raise ClusterError(f"exec in {where}: {said}") from None
         try:
             session.run_forever(timeout=seconds)
-            code = None if session.is_open() else _exit_code(session)
+            code, refused = (None, "") if session.is_open() else _ending(session)
             output, error = session.read_stdout(timeout=0), session.read_stderr(timeout=0)
         except (OSError, WebSocketException) as broken:
             raise ClusterError(f"exec in {where}: {_first_line(broken)}") from None
@@ -94,6 +95,8 @@ class Cluster:
                 session.close()
         if code is None:
             raise ClusterError(f"exec in {where}: no end after {seconds:.0f} s")
+        if refused:
+            raise ClusterError(f"exec in {where}: {_first_line(refused)}")
         if code:
             said = (error or output).strip().splitlines()
             raise ClusterError(
@@ -177,11 +180,23 @@ class _Token:
         return self
 
 
-def _exit_code(session: Any) -> int:
+def _ending(session: Any) -> tuple[int, str]:
+    """The exit code, and why the server could not run the command at all, as its error channel says."""
+    from kubernetes.stream.ws_client import ERROR_CHANNEL
+
+    said = session.read_channel(ERROR_CHANNEL)
     try:
-        return int(session.returncode)
-    except (KeyError, TypeError, ValueError):
-        return 1  # the server could not run it, and says so in the error channel
+        status = json.loads(said)
+        if status["status"] == "Success":
+            return 0, ""
+        causes = (status.get("details") or {}).get("causes") or ()
+        codes = [int(each["message"]) for each in causes if each.get("reason") == "ExitCode"]
+        # A kubelet out of reach is told with the whole request, the command's text in it.
+        return (
+            (codes[0], "") if codes else (1, re.sub(r'\?[^"\s]*command=[^"\s]*', "", str(status["message"])))
+        )
+    except (ValueError, KeyError, TypeError):
+        return 1, str(said)
 
 
 def _message(body: Any) -> str:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 import yaml
 
+from kvrelay.ops.cluster.masking import Masker
+
 _ERROR = re.compile(r"\b\w*(?:Error|Exception)\b|\bERROR\b|\berror:")
 _LONGEST = 240
+_MASKER = Masker()
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,10 @@ class Cause:
     final: bool = False
     evidence: str = ""
 
-    def with_evidence(self, evidence: str) -> Cause:
-        return replace(self, evidence=evidence)
+    def __post_init__(self) -> None:
+        # The words are others', who may have written a token among them.
+        for name in ("said", "mend", "evidence"):
+            object.__setattr__(self, name, _MASKER.text(getattr(self, name)))
 
 
 @dataclass(frozen=True)

@@ -117,4 +117,9 @@ def _failed(end: Followed, gatherer: Gatherer, deployment: Deployment, bundle: P
     for phase in why:
         assert phase.cause is not None
         click.echo(f"{phase.name}: {phase.cause.said}\n  mend: {phase.cause.mend}", err=True)
+    if not why:
+        under_way = [phase for phase in end.phases if phase.state in ("working", "late")]
+        click.echo(
+            f"it waited for: {', '.join(f'{each.name} ({each.detail})' for each in under_way)}", err=True
+        )
     click.echo(f"diagnosis: {written} (secrets masked; read it before you share it)", err=True)

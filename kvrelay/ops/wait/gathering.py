@@ -11,6 +11,7 @@ from typing import Any
 
 from kvrelay.errors import UserError
 from kvrelay.ops.cluster import Access, Cluster, ClusterError, Object, connect, find_access
+from kvrelay.ops.cluster.masking import Masker
 from kvrelay.ops.cluster.pod_scripts import ask_endpoint, tail_logs
 from kvrelay.ops.deploy import STACKS
 from kvrelay.ops.preflight.aws import Aws
@@ -58,7 +59,8 @@ class Gatherer:
             found["node_groups"] = self._read("node groups", lambda: tuple(self._node_groups()), ())
         if described.get("status") == "ACTIVE":
             found |= self._kubernetes()
-        return Snapshot(**found, unread=dict(self.unread))
+        masker = Masker()
+        return Snapshot(**found, unread={what: masker.text(reason) for what, reason in self.unread.items()})
 
     def connection(self) -> Cluster:
         """The way into the cluster. Raises UserError, and botocore's errors."""
