@@ -33,6 +33,13 @@ CHANGES = [
     (GROUP % "max_count: 4", "gpu_nodes.groups[0].max_count", IN_PLACE, IN_PLACE),
     (GROUP % "root_volume_gib: 300", "gpu_nodes.groups[0].root_volume_gib", NODES, NODES),
     (GROUP % "capacity: {type: spot}", "gpu_nodes.groups[0].capacity.type", NODES, NODES),
+    (GROUP % "image_pull: sequential", "gpu_nodes.groups[0].image_pull", NODES, NODES),
+    (
+        "account: '123456789012'\nimages: {mirror: ecr}",
+        "images.mirror",
+        RAY,
+        RAY,
+    ),
     (GROUP % "name: l4", "gpu_nodes.groups[0].name", NODES, NODES),
     (
         GROUP % "capacity: {type: reservation, reservation_id: cr-0123456789abcdef0}",
