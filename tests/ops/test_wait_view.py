@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import pty
@@ -11,10 +12,12 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import kvrelay
 from kvrelay.ops.wait.following import Outcome, follow
 from kvrelay.ops.wait.judging import judge
 from kvrelay.ops.wait.snapshot import Snapshot
@@ -22,6 +25,7 @@ from kvrelay.ops.wait.view import JsonView, LineView, seconds, table
 from tests.ops.recorded import world
 from tests.ops.recorded.world import WANTED
 
+PROJECT = Path(kvrelay.__file__).parents[1]
 PENDING = world.unscheduled("0/2 nodes are available: 1 Insufficient nvidia.com/gpu.")
 
 
@@ -151,3 +155,15 @@ def test_in_a_real_terminal_the_table_renews_itself_in_place() -> None:
     assert text.rstrip().endswith("\x1b[?25h")  # it was hidden, and is there again
     assert "\x1b[32m✓" in text
     assert "Traceback" not in text
+
+
+def test_the_pictures_in_docs_are_what_the_view_draws() -> None:
+    spec = importlib.util.spec_from_file_location("wait_pictures", PROJECT / "docs/wait_pictures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    drawing = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(drawing)
+
+    for name, snapshot in drawing.PICTURES.items():
+        kept = (PROJECT / f"docs/pictures/{name}.svg").read_text()
+        assert kept == drawing.picture(name, snapshot), "run: PYTHONPATH=. python docs/wait_pictures.py"

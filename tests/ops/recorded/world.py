@@ -89,7 +89,7 @@ def pod(name: str, group: str, **status: Any) -> Object:
         },
         "spec": {"nodeName": "ip-10-0-0-11", "containers": [{"name": container, "image": IMAGE}]},
     }
-    return {**item, "status": status or running(container)}
+    return {**item, "status": status or running(container, started=19.2 if kind == "head" else 23)}
 
 
 def running(container: str = "ray-worker", *, ready: bool = True, started: float = 23) -> dict[str, Any]:
