@@ -149,4 +149,4 @@ def _summary(found: Drift) -> str:
 
 
 def _unchecked(found: Drift) -> str:
-    return f"not compared by CloudFormation: {found.unchecked} resources, Kubernetes objects among them"
+    return f"not compared by CloudFormation: {found.unchecked} resource{'' if found.unchecked == 1 else 's'}"
