@@ -71,5 +71,5 @@ def test_a_changed_property_and_a_deleted_resource_exit_with_1(aws: EmulatedAws)
 
 
 def test_an_account_without_the_stacks_is_one_line(aws: EmulatedAws) -> None:
-    with pytest.raises(UserError, match="none of the stacks kvrelay-network, .* stands there"):
+    with pytest.raises(UserError, match=r"none of the stacks kvrelay-network, .* stands there"):
         _run()
