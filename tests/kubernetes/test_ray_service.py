@@ -13,7 +13,7 @@ from kvrelay.local.kubernetes.api import Object
 from kvrelay.local.kubernetes.programs import OPERATOR, RAY_HEAD, ray_head
 from kvrelay.local.kubernetes.ray_environment import ray_environment
 from kvrelay.settings import Deployment
-from tests.kubernetes.product import OPERATOR, ray_service_of, running_product
+from tests.kubernetes.product import ray_service_of, running_product
 from tests.kubernetes.ray_service import Service, State, condition, with_tiny_app
 
 
