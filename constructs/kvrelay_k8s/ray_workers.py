@@ -77,8 +77,8 @@ def worker_group(
             "num-cpus": str(room.millicpu // 1000),
             "num-gpus": str(group.gpus),
             "object-store-memory": str(_OBJECT_STORE_GIB * _GIB),
-            # Quoted twice: KubeRay pastes it into a shell command.
-            "resources": json.dumps(json.dumps({group.ray_resource: group.gpus})),
+            # KubeRay reads it and pastes it into a shell command: plain JSON between quotes serves both.
+            "resources": f"'{json.dumps({group.ray_resource: group.gpus})}'",
         },
         "template": {
             "metadata": {"labels": labels(f"ray-{group.name}")},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,16 @@ def test_rays_pods_match_the_clusters_api(name: str) -> None:
 def test_so_do_those_of_other_settings(serving: dict[str, Any]) -> None:
     for group, spec in pods_of(cluster_of(with_settings(**serving))).items():
         _validate({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": group}, "spec": spec})
+
+
+@EVERY_CONFIG
+def test_the_operator_and_the_shell_read_the_same_ray_resources(name: str) -> None:
+    """KubeRay strips the quotes and parses what is left as JSON; the shell hands Ray the same."""
+    for group in cluster_of(objects_of(name))["workerGroupSpecs"]:
+        written = group["rayStartParams"]["resources"]
+        (heard,) = shlex.split(written)
+        assert json.loads(written.strip("'\"` ")) == json.loads(heard)
+        assert list(json.loads(heard)) == [f"kvrelay_{group['groupName']}"]
 
 
 @EVERY_CONFIG
