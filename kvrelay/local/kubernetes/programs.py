@@ -15,6 +15,11 @@ RAY_HEAD = "ray-head"
 
 # Ray takes 30 % of this machine's memory for its object store otherwise.
 _SMALL = "--object-store-memory=100000000"
+# A busy machine of two cores takes longer than Ray's half minute to start the dashboard's nine processes.
+_PATIENT = {
+    "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "120",
+    "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "150",
+}
 
 
 def kuberay_operator() -> Program:
@@ -39,7 +44,7 @@ def ray_head(environment: Path, extra: Mapping[str, str] | None = None) -> Progr
         return ["bash", "-c", line.replace("ray start ", own, 1)]
 
     path = f"{environment / 'bin'}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    settings = {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0", **(extra or {})}
+    settings = {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0", **_PATIENT, **(extra or {})}
     return Program(
         RAY_HEAD,
         lambda pod: pod["metadata"].get("labels", {}).get("ray.io/node-type") == "head",
