@@ -119,7 +119,7 @@ def _standing(deployment: Deployment) -> list[tuple[str, str]]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     client, found = _client("cloudformation", deployment.region), []
-    for stack in STACKS:
+    for stack in (*STACKS, "ci") if deployment.ci else STACKS:
         name = f"{deployment.name}-{stack}"
         try:
             state = client.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
