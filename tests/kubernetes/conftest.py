@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kvrelay.local.kubernetes import LocalCluster, nodes_of
+from kvrelay.local.kubernetes.api import Object
+from kvrelay.local.kubernetes.programs import ray_head
+from kvrelay.local.kubernetes.ray_environment import ray_environment
 from kvrelay.local.kubernetes.tools import TOOLS, program
 from kvrelay.settings import Deployment
-from tests.kubernetes.product import running_product
+from tests.kubernetes.product import SIMULATED, running_product, serving_service
+from tests.kubernetes.ray_service import Service
+
+
+def is_simulated(pod: Object) -> bool:
+    labels: dict[str, str] = pod["metadata"].get("labels", {})
+    return labels.items() >= SIMULATED.items()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -49,3 +60,24 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     nodes = [node for node in nodes_of(deployment) if not node.taints]
     with running_product(tmp_path_factory.mktemp("product"), deployment, nodes=nodes) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    """The product on the reference deployment's nodes; heads of its RayService really run."""
+    head = ray_head(ray_environment(), {"PYTHONPATH": str(Path(__file__).parent / "serve_apps")})
+    real = replace(head, matches=lambda pod: head.matches(pod) and not is_simulated(pod))
+    with running_product(tmp_path_factory.mktemp("serving"), Deployment(), programs=[real]) as running:
+        yield running
+
+
+@pytest.fixture
+def service(serving: LocalCluster, request: pytest.FixtureRequest) -> Iterator[Service]:
+    """The RayService with a tiny app, serving; every state of it during the test goes to the `states` folder."""
+    found = serving_service(serving)
+    with found.recorded() as history:
+        yield found
+    folder = serving.folder / "states"
+    folder.mkdir(exist_ok=True)
+    states = [vars(state) for state in history]
+    (folder / f"{request.node.name}.json").write_text(json.dumps(states, indent=1))

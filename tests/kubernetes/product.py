@@ -13,13 +13,15 @@ from kvrelay.local.kubernetes.api import Object
 from kvrelay.local.kubernetes.programs import kuberay_operator
 from kvrelay.local.kubernetes.sandbox import Program
 from kvrelay.settings import Deployment
-from tests.kubernetes.ray_service import Service
+from tests.kubernetes.ray_service import Service, with_tiny_app
 from tests.serve_app.examples import DEPLOYMENTS, example
 
 OPERATOR = "kuberay-operator"
 OPERATOR_NAMESPACE = "kuberay-system"
 OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR}"
 CONFIG = "qwen3-8b"
+SIMULATED = {"kvrelay.test/simulated": "yes"}
+"""Ray heads with this label only look as if they ran, where others really do."""
 
 
 def objects_of(deployment: Deployment, config: str = CONFIG) -> list[Object]:
@@ -73,6 +75,15 @@ def service_in(cluster: LocalCluster, deployment: Deployment | None = None) -> S
     """The RayService by the name that the deployment gives it."""
     serving = (deployment or Deployment()).serving
     return Service(cluster.api, serving.namespace, serving.service_name)
+
+
+def serving_service(cluster: LocalCluster) -> Service:
+    """The reference RayService with a tiny app, once it serves; applied where it is not there."""
+    found = service_in(cluster)
+    if not found.exists():
+        cluster.api.apply(with_tiny_app(ray_service_of(Deployment())))
+    found.wait_until_done()
+    return found
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,16 @@ API_VERSION = "ray.io/v1"
 READY_SECONDS = 240
 
 
-def with_tiny_app(service: Object, *, word: str = "hello", broken: bool = False) -> Object:
-    """The RayService with only its applications replaced; how Serve listens stays as it is."""
+def with_tiny_app(service: Object, *, word: str = "hello", broken: bool = False, group: str = "") -> Object:
+    """The RayService with only its applications replaced; how Serve listens stays as it is.
+
+    With `group`, the app needs a worker of it, as an engine does.
+    """
     changed = copy.deepcopy(service)
     config = yaml.safe_load(changed["spec"]["serveConfigV2"])
-    arguments = {"word": word, "broken": broken}
+    arguments: Object = {"word": word, "broken": broken}
+    if group:
+        arguments["resources"] = {f"kvrelay_{group}": 0.01}
     app = {"name": "llm", "route_prefix": "/", "import_path": "tiny_app:build", "args": arguments}
     changed["spec"]["serveConfigV2"] = yaml.safe_dump({**config, "applications": [app]})
     return changed
@@ -124,6 +129,42 @@ class Service:
         item = with_tiny_app(self.read(), word=word, broken=broken)
         config: Any = item["spec"]["serveConfigV2"]
         self.edit(lambda spec: spec.update(serveConfigV2=config))
+
+    def set_image(self, image: str) -> None:
+        """Another image for the head and all workers."""
+
+        def change(spec: Object) -> None:
+            config = spec["rayClusterConfig"]
+            for group in (config["headGroupSpec"], *config["workerGroupSpecs"]):
+                group["template"]["spec"]["containers"][0]["image"] = image
+
+        self.edit(change)
+
+    def images(self) -> set[str]:
+        """What the pods that stay run."""
+        return {
+            pod["spec"]["containers"][0]["image"]
+            for pod in self.pods()
+            if not pod["metadata"].get("deletionTimestamp")
+        }
+
+    def scale(self, group: str, count: int) -> None:
+        """Another number of workers, said to the active Ray cluster itself."""
+        path = self.api.path(API_VERSION, "RayCluster", self.namespace, self.state().active)
+        groups = self.api.request("GET", path)["spec"]["workerGroupSpecs"]
+        (index,) = [number for number, each in enumerate(groups) if each["groupName"] == group]
+        names = ("replicas", "minReplicas", "maxReplicas")
+        self.api.patch(
+            path,
+            [
+                {"op": "add", "path": f"/spec/workerGroupSpecs/{index}/{name}", "value": count}
+                for name in names
+            ],
+            kind="json",
+        )
+
+    def delete_ray_cluster(self, name: str) -> None:
+        self.api.delete(self.api.path(API_VERSION, "RayCluster", self.namespace, name))
 
     def delete(self) -> None:
         self.api.delete(self.api.path(API_VERSION, "RayService", self.namespace, self.name))

@@ -2,90 +2,49 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
+import time
 
 from kvrelay.local.kubernetes import LocalCluster, gpu_node, wait_for
 from kvrelay.local.kubernetes.api import Object
-from kvrelay.local.kubernetes.programs import OPERATOR, RAY_HEAD, ray_head
-from kvrelay.local.kubernetes.ray_environment import ray_environment
+from kvrelay.local.kubernetes.programs import RAY_HEAD
 from kvrelay.settings import Deployment
-from tests.kubernetes.product import ray_service_of, running_product
-from tests.kubernetes.ray_service import Service, State, condition, with_tiny_app
+from tests.kubernetes.product import OPERATOR, node_of, operator_log
+from tests.kubernetes.ray_service import Service, State, condition
+
+OTHER_IMAGE = "example.com/another/ray:2.58.0"
+# The operator looks at a RayService every two seconds.
+LONG_ENOUGH_TO_ACT = 8
 
 
-@pytest.fixture(scope="module")
-def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LocalCluster, Service]]:
-    """The product on the reference deployment's nodes, already serving; tests here leave it serving."""
-    deployment = Deployment()
-    head = ray_head(ray_environment(), {"PYTHONPATH": str(Path(__file__).parent / "serve_apps")})
-    with running_product(tmp_path_factory.mktemp("cluster"), deployment, programs=[head]) as cluster:
-        cluster.api.apply(with_tiny_app(ray_service_of(deployment)))
-        service = Service(cluster.api, deployment.serving.namespace, deployment.serving.service_name)
-        with service.recorded() as history:
-            first = service.wait_until_done()
-        assert history[-1] == first
-        yield cluster, service
+def answer(serving: LocalCluster) -> str:
+    """What the served app answers now, asked from inside the head's pod; empty while there is no one head."""
+    heads = serving.kubelet.programs.running(RAY_HEAD)
+    if len(heads) != 1:
+        return ""
+    return heads[0][1].run(["wget", "-q", "-T", "5", "-O-", "http://127.0.0.1:8000/"]).stdout
 
 
-@pytest.fixture
-def cluster(product: tuple[LocalCluster, Service]) -> LocalCluster:
-    return product[0]
-
-
-@pytest.fixture
-def service(product: tuple[LocalCluster, Service], request: pytest.FixtureRequest) -> Iterator[Service]:
-    """The service, serving; every state of it during the test goes to the cluster's `states` folder."""
-    cluster, service = product
-    service.wait_until_done()
-    with service.recorded() as history:
-        yield service
-    folder = cluster.folder / "states"
-    folder.mkdir(exist_ok=True)
-    (folder / f"{request.node.name}.json").write_text(
-        json.dumps([vars(state) for state in history], indent=1)
-    )
-
-
-def answer(cluster: LocalCluster) -> str:
-    """What the served app answers now, asked from inside the head's pod."""
-    ((_, head),) = cluster.kubelet.programs.running(RAY_HEAD)
-    return head.run(["wget", "-q", "-T", "5", "-O-", "http://127.0.0.1:8000/"]).stdout
-
-
-def operator_log(cluster: LocalCluster) -> Path:
-    ((_, operator),) = cluster.kubelet.programs.running(OPERATOR)
-    return operator.log
-
-
-def node_of(pod: Object) -> str:
-    return str(pod["spec"].get("nodeName", ""))
-
-
-def test_the_service_answers(cluster: LocalCluster, service: Service) -> None:
-    assert answer(cluster) == "hello"
+def test_the_service_answers(serving: LocalCluster, service: Service) -> None:
+    assert answer(serving) == "hello"
     assert service.state().done
 
 
-def test_nothing_is_forbidden_to_the_operator(cluster: LocalCluster, service: Service) -> None:
+def test_nothing_is_forbidden_to_the_operator(serving: LocalCluster, service: Service) -> None:
     assert service.state().done
-    assert "forbidden" not in operator_log(cluster).read_text()
+    assert "forbidden" not in operator_log(serving)
 
 
-def test_an_edit_of_the_serve_config_happens_in_place(cluster: LocalCluster, service: Service) -> None:
+def test_an_edit_of_the_serve_config_happens_in_place(serving: LocalCluster, service: Service) -> None:
     before = service.state()
     service.serve(word="bonjour")
-    wait_for("the new word", lambda: answer(cluster) == "bonjour", 120, 1)
+    wait_for("the new word", lambda: answer(serving) == "bonjour", 120, 1)
     assert service.wait_until_done().active == before.active
     service.serve(word="hello")
-    wait_for("the old word", lambda: answer(cluster) == "hello", 120, 1)
+    wait_for("the old word", lambda: answer(serving) == "hello", 120, 1)
 
 
 def test_a_broken_serve_config_fails_although_ready_stays_true(
-    cluster: LocalCluster, service: Service
+    serving: LocalCluster, service: Service
 ) -> None:
     service.serve(broken=True)
 
@@ -98,33 +57,36 @@ def test_a_broken_serve_config_fails_although_ready_stays_true(
     assert "kv_transfer_config is required" in service.message()
     service.serve(word="hello")
     service.wait_until_done()
-    wait_for("answers again", lambda: answer(cluster) == "hello", 60, 1)
+    wait_for("answers again", lambda: answer(serving) == "hello", 60, 1)
 
 
-def test_a_changed_number_of_replicas_keeps_the_cluster(service: Service) -> None:
+def test_a_changed_number_of_workers_reaches_pods_through_the_ray_cluster_alone(service: Service) -> None:
+    """KubeRay counts another number of workers as no change of the RayService's cluster, and does nothing."""
     before = service.state()
 
-    def set_replicas(count: int) -> None:
-        def change(spec: Object) -> None:
-            group = next(
-                each for each in spec["rayClusterConfig"]["workerGroupSpecs"] if each["groupName"] == "decode"
-            )
-            group.update(replicas=count, minReplicas=count, maxReplicas=count)
+    def ask_for_two(spec: Object) -> None:
+        groups = spec["rayClusterConfig"]["workerGroupSpecs"]
+        next(group for group in groups if group["groupName"] == "decode").update(replicas=2, maxReplicas=2)
 
-        service.edit(change)
+    original = service.read()["spec"]["rayClusterConfig"]
+    service.edit(ask_for_two)
+    service.wait_until_done()
+    time.sleep(LONG_ENOUGH_TO_ACT)
+    assert len(service.pods("decode")) == 1
 
-    set_replicas(2)
+    service.scale("decode", 2)
     wait_for("two decode pods", lambda: len(service.pods("decode")) == 2, 60)
-    waiting = [pod for pod in service.pods("decode") if pod["status"]["phase"] == "Pending"]
+    waiting = [pod for pod in service.pods("decode") if not node_of(pod)]
     assert len(waiting) == 1, "the reference deployment has no third GPU node"
-    set_replicas(1)
-    wait_for("one decode pod", lambda: len(service.pods("decode")) == 1, 60)
+    service.scale("decode", 1)
+    wait_for("one decode pod", lambda: len([pod for pod in service.pods("decode") if node_of(pod)]) == 1, 60)
+    service.edit(lambda spec: spec.update(rayClusterConfig=original))
     assert service.wait_until_done().active == before.active
 
 
-def test_a_lost_head_comes_back_and_serves(cluster: LocalCluster, service: Service) -> None:
+def test_a_lost_head_comes_back_and_serves(serving: LocalCluster, service: Service) -> None:
     before, head = service.state(), service.head()
-    cluster.api.delete(
+    serving.api.delete(
         f"/api/v1/namespaces/{service.namespace}/pods/{head['metadata']['name']}", grace_seconds=0
     )
     wait_for(
@@ -136,67 +98,73 @@ def test_a_lost_head_comes_back_and_serves(cluster: LocalCluster, service: Servi
     )
     wait_for(
         "answers again",
-        lambda: cluster.kubelet.programs.running(RAY_HEAD) and answer(cluster) == "hello",
+        lambda: answer(serving) == "hello",
         240,
         1,
     )
     assert service.wait_until_done().active == before.active
 
 
-def test_a_terminated_gpu_node_is_replaced(cluster: LocalCluster, service: Service) -> None:
+def test_a_terminated_gpu_node_is_replaced(serving: LocalCluster, service: Service) -> None:
     before = service.state()
     (decode,) = service.pods("decode")
-    cluster.kubelet.remove(node_of(decode))
+    serving.kubelet.remove(node_of(decode))
     wait_for("waits for a node", lambda: [pod for pod in service.pods("decode") if not node_of(pod)], 90)
     (waiting,) = service.pods("decode")
     wait_for(
         "says why",
         lambda: "Insufficient" in condition(service.pods("decode")[0], "PodScheduled").get("message", ""),
     )
-    assert answer(cluster) == "hello"
+    assert answer(serving) == "hello"
     replacement = gpu_node(Deployment(), "gpu", "ip-10-0-7-7.us-east-2.compute.internal", plugged=True)
-    cluster.kubelet.register(replacement)
+    serving.kubelet.register(replacement)
     wait_for("runs there", lambda: node_of(service.pods("decode")[0]) == replacement.name, 90)
     assert waiting["metadata"]["name"] == service.pods("decode")[0]["metadata"]["name"]
     assert service.wait_until_done().active == before.active
 
 
-def test_an_operator_that_restarts_in_the_middle_finishes(cluster: LocalCluster, service: Service) -> None:
+def test_an_operator_that_restarts_in_the_middle_finishes(serving: LocalCluster, service: Service) -> None:
     before = service.state()
-    ((pod, _),) = cluster.kubelet.programs.running(OPERATOR)
+    ((pod, _),) = serving.kubelet.programs.running(OPERATOR)
     service.serve(word="late")
     metadata = pod["metadata"]
-    cluster.api.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", grace_seconds=0)
-    wait_for("the new word", lambda: answer(cluster) == "late", 240, 1)
+    serving.api.delete(f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}", grace_seconds=0)
+    wait_for("the new word", lambda: answer(serving) == "late", 240, 1)
     assert service.wait_until_done().active == before.active
     service.serve(word="hello")
-    wait_for("the old word", lambda: answer(cluster) == "hello", 120, 1)
+    wait_for("the old word", lambda: answer(serving) == "hello", 120, 1)
 
 
 def test_a_changed_image_is_ignored_in_place(service: Service) -> None:
     """Upgrade strategy None: the operator keeps the pods, says nothing, and the toolkit has to say it."""
-    before, old = service.state(), service.head()["spec"]["containers"][0]["image"]
-
-    def set_image(image: str) -> None:
-        def change(spec: Object) -> None:
-            config = spec["rayClusterConfig"]
-            for group in (config["headGroupSpec"], *config["workerGroupSpecs"]):
-                group["template"]["spec"]["containers"][0]["image"] = image
-
-        service.edit(change)
-
-    set_image("example.com/another/ray:2.58.0")
-    state = service.wait_until_done()
-    assert state.active == before.active
-    assert {pod["spec"]["containers"][0]["image"] for pod in service.pods()} == {old}
-    set_image(old)
+    before, (old,) = service.state(), service.images()
+    service.set_image(OTHER_IMAGE)
+    service.wait_until_done()
+    time.sleep(LONG_ENOUGH_TO_ACT)
+    assert service.state() == before
+    assert service.images() == {old}
+    service.set_image(old)
 
 
-def test_deleting_the_service_takes_everything_of_it(
-    cluster: LocalCluster, product: tuple[LocalCluster, Service]
+def test_a_deleted_ray_cluster_comes_back_with_the_changed_image(
+    serving: LocalCluster, service: Service
 ) -> None:
-    service = product[1]
+    """How an image is changed without room for a second cluster."""
+    before = service.state()
+    service.set_image(OTHER_IMAGE)
+    service.delete_ray_cluster(before.active)
+    state = service.wait_until(
+        "another cluster serves", lambda state: state.done and state.active != before.active
+    )
+    wait_for("the old cluster's pods gone", lambda: not service.pods(cluster=before.active), 90)
+    assert service.images() == {OTHER_IMAGE}
+    assert len(service.pods(cluster=state.active)) == 3
+    wait_for("answers", lambda: answer(serving) == "hello", 60, 1)
+
+
+def test_deleting_the_service_takes_everything_of_it(serving: LocalCluster, service: Service) -> None:
     service.delete()
-    wait_for("pods gone", lambda: not service.pods(), 120)
-    assert not cluster.api.list("ray.io/v1", "RayCluster", service.namespace)
-    wait_for("head gone", lambda: not cluster.kubelet.programs.running(RAY_HEAD), 30)
+    wait_for("all of it gone", lambda: not service.exists() and not service.pods(), 120)
+    assert not serving.api.list("ray.io/v1", "RayCluster", service.namespace)
+    assert not serving.api.list("v1", "Service", service.namespace)
+    wait_for("head gone", lambda: not serving.kubelet.programs.running(RAY_HEAD), 30)

@@ -1,9 +1,9 @@
-"""The programs that really run in a local cluster's pods: the KubeRay operator and Ray heads."""
+"""The programs that really run in a local cluster's pods: the KubeRay operator, Ray heads and workers."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kvrelay.local.kubernetes.api import Object
@@ -12,7 +12,9 @@ from kvrelay.local.kubernetes.tools import program
 
 OPERATOR = "kuberay-operator"
 RAY_HEAD = "ray-head"
+RAY_WORKER = "ray-worker"
 
+_RAY = Path(__file__).with_name("ray_without_client.py")
 # Ray takes 30 % of this machine's memory for its object store otherwise.
 _SMALL = "--object-store-memory=100000000"
 # A busy machine of two cores takes longer than Ray's half minute to start the dashboard's nine processes.
@@ -20,6 +22,8 @@ _PATIENT = {
     "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "120",
     "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "150",
 }
+# Dashboard pages that nobody looks at here: a process each, and a third of the head's start.
+_PAGES = ("data", "event", "state", "train")
 
 
 def kuberay_operator() -> Program:
@@ -32,24 +36,40 @@ def kuberay_operator() -> Program:
 
 
 def ray_head(environment: Path, extra: Mapping[str, str] | None = None) -> Program:
-    """Runs a real Ray head, from the Python environment given, in every pod that KubeRay made as a head.
+    """Runs a real Ray head, from the Python environment given, in every pod that KubeRay made as a head."""
+    return _ray(RAY_HEAD, environment, extra, lambda labels: labels.get("ray.io/node-type") == "head")
 
-    The command is the pod's own; only where Ray is found, its address and the size of its store differ.
-    """
+
+def ray_worker(environment: Path, group: str, extra: Mapping[str, str] | None = None) -> Program:
+    """Runs a real Ray node in every worker pod of that group. Ray believes in the GPUs that it is told of."""
+    return _ray(RAY_WORKER, environment, extra, lambda labels: labels.get("ray.io/group") == group)
+
+
+def _ray(
+    name: str,
+    environment: Path,
+    extra: Mapping[str, str] | None,
+    matches: Callable[[Mapping[str, str]], bool],
+) -> Program:
+    """The command is the pod's own; only where Ray is found, its address and the size of its store differ."""
 
     def command(container: Object, address: str) -> list[str]:
         line = " ".join(container.get("args", []))
-        ray = shlex.quote(str(environment / "bin" / "ray"))
+        ray = shlex.join([str(environment / "bin" / "python"), str(_RAY)])
         own = f"{ray} start --node-ip-address={address} {_SMALL} "
         return ["bash", "-c", line.replace("ray start ", own, 1)]
 
     path = f"{environment / 'bin'}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    settings = {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0", **_PATIENT, **(extra or {})}
     return Program(
-        RAY_HEAD,
-        lambda pod: pod["metadata"].get("labels", {}).get("ray.io/node-type") == "head",
+        name,
+        lambda pod: matches(pod["metadata"].get("labels", {})),
         command,
-        settings,
+        {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0", **_PATIENT, **(extra or {})},
+        tuple(
+            folder
+            for page in _PAGES
+            for folder in environment.glob(f"lib/python*/site-packages/ray/dashboard/modules/{page}")
+        ),
     )
 
 

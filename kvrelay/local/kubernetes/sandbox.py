@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ mount --bind {account} {token_folder}
 mount --bind {hosts} /etc/hosts
 mount --bind {temporary} {ray_folder}
 mount -t tmpfs none /dev/shm
+for hidden in {hidden}; do mount -t tmpfs none "$hidden"; done
 until ip link show eth0 >/dev/null 2>&1; do sleep 0.05; done
 ip link set lo up
 ip addr add {address}/32 dev eth0
@@ -47,6 +49,8 @@ class Program:
     command: Callable[[Object, str], list[str]]
     """From the pod's first container and the pod's address to the command line."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    hidden: tuple[Path, ...] = ()
+    """Folders that the program finds empty."""
 
 
 class Sandbox:
@@ -75,6 +79,7 @@ class Sandbox:
             gateway=GATEWAY,
             token_folder=_TOKEN_FOLDER,
             ray_folder=_RAY_FOLDER,
+            hidden=shlex.join(map(str, program.hidden)),
         )
         environment = {
             "HOME": str(temporary),

@@ -5,7 +5,7 @@ from typing import Any
 from ray import serve
 
 
-# No CPU of its own: the head, which offers none, is the only Ray node that really runs.
+# No CPU of its own: heads offer none.
 @serve.deployment(ray_actor_options={"num_cpus": 0})
 class Greeter:
     """Answers every request with the word it was deployed with."""
@@ -23,4 +23,5 @@ def build(arguments: dict[str, Any]) -> Any:
         raise ValueError("kv_transfer_config is required for P/D disaggregation")
     # Ray is not installed where types are checked, so what its decorator returns is not known there.
     greeter: Any = Greeter
-    return greeter.bind(arguments.get("word", "hello"))
+    where = {"num_cpus": 0, "resources": arguments.get("resources", {})}
+    return greeter.options(ray_actor_options=where).bind(arguments.get("word", "hello"))
