@@ -56,6 +56,7 @@ class Account:
         self.reservation_tokens: dict[str, dict[str, str]] = {}
         # What moto's ECR lacks, by region and prefix.
         self.pull_through_rules: dict[str, dict[str, dict[str, Any]]] = {}
+        self._session: Any = None
         self._clients: dict[tuple[str, str], Any] = {}
         self._stacks: dict[str, StackStore] = defaultdict(StackStore)
         self._eks: dict[str, EksRegion] = {}
@@ -91,12 +92,15 @@ class Account:
 
         key = (service, region)
         with self.lock:
-            if key not in self._clients:
-                session = boto3.Session(
-                    aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY, region_name=region
+            if self._session is None:
+                # One for all: each new session reads botocore's endpoints anew, which takes longer than a client.
+                self._session = boto3.Session(
+                    aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY, region_name=self.region
                 )
-                self._clients[key] = session.client(
+            if key not in self._clients:
+                self._clients[key] = self._session.client(
                     service,
+                    region_name=region,
                     endpoint_url=self.endpoint,
                     config=Config(
                         retries={"max_attempts": 1},

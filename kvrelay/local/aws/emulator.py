@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kvrelay.local.aws import faults
 from kvrelay.local.aws.account import Account, KubernetesEndpoint, cdk_environment
+from kvrelay.local.aws.moto_state import reset_moto
 
 if TYPE_CHECKING:
     from kvrelay.local.aws.leftovers import Leftover
@@ -86,15 +87,6 @@ class EmulatedAws:
         from kvrelay.local.aws.leftovers import leftovers
 
         return leftovers(self.account, region=self.region, bootstrap=bootstrap)
-
-
-def reset_moto() -> None:
-    """Empties moto's backends, which are globals of the process."""
-    from moto.core.model_instances import reset_model_data
-    from moto.moto_api._internal.models import moto_api_backend
-
-    moto_api_backend.reset()
-    reset_model_data()
 
 
 def plan_fault(endpoint: str, fault: faults.Fault) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kvrelay.local.aws.account import Account
 from kvrelay.local.aws.ec2_api import is_alive
+from kvrelay.local.aws.moto_state import used_services
 
 BOOTSTRAP_QUALIFIER = "hnb659fds"
 
@@ -159,7 +160,10 @@ _NAMED: tuple[tuple[str, str, str, dict[str, Any], str, str | None], ...] = (
 
 
 def _named(account: Account, region: str) -> Iterator[Leftover]:
+    used = used_services()
     for kind, service, operation, arguments, key, identifier in _NAMED:
+        if service not in used:
+            continue
         client = account.client(service, region)
         if client.can_paginate(operation):
             pages = client.get_paginator(operation).paginate(**arguments)
@@ -170,6 +174,8 @@ def _named(account: Account, region: str) -> Iterator[Leftover]:
                 name = str(row if identifier is None else row[identifier])
                 if not name.startswith(("alias/aws/", "/aws/service/")):
                     yield Leftover(kind, name)
+    if "kms" not in used:
+        return
     kms = account.client("kms", region)
     aliased = {row.get("TargetKeyId") for row in kms.list_aliases()["Aliases"] if _is_aws(row["AliasName"])}
     for row in kms.list_keys()["Keys"]:

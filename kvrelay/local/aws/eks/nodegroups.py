@@ -62,7 +62,8 @@ def create(region: EksRegion, given: dict[str, Any]) -> dict[str, Any]:
     cluster.nodegroups[name] = nodegroup
     cluster.instances[name] = []
     _scale(region, cluster, nodegroup, template)
-    if given["nodeRole"] not in cluster.access_entries:
+    by_entries = cluster.description["accessConfig"]["authenticationMode"] != "CONFIG_MAP"
+    if by_entries and given["nodeRole"] not in cluster.access_entries:
         # EKS lets a node group's role into the cluster by itself.
         from kvrelay.local.aws.eks import access
 
