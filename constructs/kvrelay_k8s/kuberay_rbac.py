@@ -5,32 +5,33 @@ from cdk8s_plus_28 import k8s
 
 from kvrelay_k8s.names import OPERATOR_NAME, OPERATOR_NAMESPACE, labels
 
-_READ = ("get", "list", "watch")
-_ALL = (*_READ, "create", "update", "patch", "delete")
+_FOLLOW = ("list", "watch")
+_MAKE = (*_FOLLOW, "create", "delete")
 
-# API group, resources, verbs, as the code of 1.7 needs them; nothing for feature gates that are off.
+# API group, resources, verbs: what the code of 1.7 asks for, no more. It reads from caches, which list and watch but
+# never get. Nothing for feature gates that are off.
 _RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("ray.io", ("rayclusters", "rayservices", "rayjobs"), _ALL),
-    ("ray.io", ("rayclusters/status", "rayservices/status", "rayjobs/status"), ("get", "update", "patch")),
-    ("ray.io", ("rayclusters/finalizers", "rayservices/finalizers", "rayjobs/finalizers"), ("update",)),
-    ("", ("pods",), (*_ALL, "deletecollection")),
-    ("", ("pods/status",), ("get", "update", "patch")),
-    ("", ("services",), _ALL),
-    ("", ("services/status",), ("get", "update", "patch")),
-    # The head's token, made once for each Ray cluster and watched as what the cluster owns.
-    ("", ("secrets",), (*_READ, "create", "delete")),
+    ("ray.io", ("rayclusters",), (*_MAKE, "update")),
+    # Their finalizers; and a job may be deleted by a rule of its own.
+    ("ray.io", ("rayservices",), (*_FOLLOW, "update")),
+    ("ray.io", ("rayjobs",), (*_FOLLOW, "update", "delete")),
+    ("ray.io", ("rayclusters/status", "rayservices/status", "rayjobs/status"), ("update",)),
+    # Updated: whether the head serves. All of a suspended cluster's at once.
+    ("", ("pods",), (*_MAKE, "update", "deletecollection")),
+    ("", ("services",), (*_MAKE, "update")),
+    # The head's token, made once for each Ray cluster.
+    ("", ("secrets",), (*_FOLLOW, "create")),
     # Watched with what a Ray cluster owns, even where none is ever made.
-    ("", ("persistentvolumeclaims",), _READ),
+    ("", ("persistentvolumeclaims",), _FOLLOW),
     ("", ("events",), ("create", "patch")),
     ("events.k8s.io", ("events",), ("create", "patch")),
-    # How many endpoints serve. Endpoints: what the operator read up to 1.5.
-    ("discovery.k8s.io", ("endpointslices",), _READ),
-    ("", ("endpoints",), _READ),
+    # How many endpoints serve.
+    ("discovery.k8s.io", ("endpointslices",), _FOLLOW),
     # A RayJob's submitter.
-    ("batch", ("jobs",), _ALL),
+    ("batch", ("jobs",), _MAKE),
 )
 _ELECTION_RULES: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
-    ("coordination.k8s.io", ("leases",), ("get", "list", "watch", "create", "update", "patch")),
+    ("coordination.k8s.io", ("leases",), ("get", "create", "update")),
     ("", ("events",), ("create", "patch")),
     ("events.k8s.io", ("events",), ("create", "patch")),
 )

@@ -12,7 +12,7 @@ import pytest
 
 from kvrelay.local.kubernetes import LocalCluster, nodes_of
 from kvrelay.local.kubernetes.api import Object
-from kvrelay.local.kubernetes.programs import ray_head
+from kvrelay.local.kubernetes.programs import kuberay_operator, ray_head
 from kvrelay.local.kubernetes.ray_environment import ray_environment
 from kvrelay.local.kubernetes.tools import TOOLS, program
 from kvrelay.settings import Deployment
@@ -64,10 +64,15 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="session")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """The product on the reference deployment's nodes; heads of its RayService really run."""
+    """The product on the reference deployment's nodes; heads of its RayService really run.
+
+    The operator's caches list before they watch, as they do where an API server does not stream lists.
+    """
     head = ray_head(ray_environment(), {"PYTHONPATH": str(Path(__file__).parent / "serve_apps")})
     real = replace(head, matches=lambda pod: head.matches(pod) and not is_simulated(pod))
-    with running_product(tmp_path_factory.mktemp("serving"), Deployment(), programs=[real]) as running:
+    operator = kuberay_operator({"KUBE_FEATURE_WatchListClient": "false"})
+    folder = tmp_path_factory.mktemp("serving")
+    with running_product(folder, Deployment(), programs=[real], operator=operator) as running:
         yield running
 
 

@@ -51,12 +51,13 @@ def running_product(
     *,
     nodes: Sequence[SimulatedNode] | None = None,
     programs: Sequence[Program] = (),
+    operator: Program | None = None,
 ) -> Iterator[LocalCluster]:
     """A cluster with EKS's add-ons, all that the product applies but the RayService, and the operator running."""
     with LocalCluster(
         folder,
         nodes=nodes_of(deployment, plugged=True) if nodes is None else nodes,
-        programs=[kuberay_operator(), *programs],
+        programs=[operator or kuberay_operator(), *programs],
         audited_users=(OPERATOR_USER,),
     ) as cluster:
         objects = [item for item in objects_of(deployment) if item["kind"] != "RayService"]

@@ -150,18 +150,22 @@ class Service:
 
     def scale(self, group: str, count: int) -> None:
         """Another number of workers, said to the active Ray cluster itself."""
-        path = self.api.path(API_VERSION, "RayCluster", self.namespace, self.state().active)
-        groups = self.api.request("GET", path)["spec"]["workerGroupSpecs"]
+        ray_cluster = self.ray_cluster()
+        groups = ray_cluster["spec"]["workerGroupSpecs"]
         (index,) = [number for number, each in enumerate(groups) if each["groupName"] == group]
         names = ("replicas", "minReplicas", "maxReplicas")
         self.api.patch(
-            path,
+            self.api.path_of(ray_cluster),
             [
                 {"op": "add", "path": f"/spec/workerGroupSpecs/{index}/{name}", "value": count}
                 for name in names
             ],
             kind="json",
         )
+
+    def ray_cluster(self) -> Object:
+        """The active Ray cluster."""
+        return self.api.get(API_VERSION, "RayCluster", self.state().active, self.namespace)
 
     def delete_ray_cluster(self, name: str) -> None:
         self.api.delete(self.api.path(API_VERSION, "RayCluster", self.namespace, name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -48,10 +49,7 @@ class Child:
 
     def memory_mib(self) -> float:
         """Resident memory."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-        return 0.0
+        return memory_mib(self.pid)
 
     def wait_until(self, ready: Callable[[], bool], seconds: float) -> None:
         """Returns once `ready` says so. Raises ProcessFailedError with the end of the log when it never does."""
@@ -85,3 +83,13 @@ class Child:
         """The last lines of its log, on one line."""
         text = self.log.read_text(errors="replace")[-_LOG_TAIL:]
         return " | ".join(line.strip() for line in text.splitlines()[-3:]) or "it wrote nothing"
+
+
+def memory_mib(pid: int) -> float:
+    """Resident memory of a process; 0 for one that has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return 0.0
+    found = re.search(r"^VmRSS:\s+(\d+)", status, re.MULTILINE)
+    return int(found[1]) / 1024 if found else 0.0

@@ -26,13 +26,16 @@ _PATIENT = {
 _PAGES = ("data", "event", "state", "train")
 
 
-def kuberay_operator() -> Program:
-    """Runs the built operator in every pod whose image is the operator's, with the arguments that the pod gives it."""
+def kuberay_operator(extra: Mapping[str, str] | None = None) -> Program:
+    """Runs the built operator in every pod whose image is the operator's, with the arguments that the pod gives it.
+
+    `extra` are environment variables that the pod does not have.
+    """
 
     def command(container: Object, address: str) -> list[str]:
         return [str(program("kuberay-operator")), *container.get("args", [])]
 
-    return Program(OPERATOR, lambda pod: "kuberay/operator" in _image(pod), command)
+    return Program(OPERATOR, lambda pod: "kuberay/operator" in _image(pod), command, extra or {})
 
 
 def ray_head(environment: Path, extra: Mapping[str, str] | None = None) -> Program:

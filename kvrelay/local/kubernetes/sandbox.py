@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kvrelay.local.kubernetes.api import Api, Object
 from kvrelay.local.kubernetes.network import GATEWAY, ClusterNetwork
-from kvrelay.local.kubernetes.processes import Child, ProcessFailedError
+from kvrelay.local.kubernetes.processes import Child, ProcessFailedError, memory_mib
 
 _TOKEN_FOLDER = "/run/secrets/kubernetes.io/serviceaccount"
 _RAY_FOLDER = Path("/tmp/ray")
@@ -111,11 +111,7 @@ class Sandbox:
     def memory_mib(self) -> float:
         """Resident memory of the program itself."""
         inner = self._first_process()
-        if inner is None:
-            return 0.0
-        status = Path(f"/proc/{inner}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+)", status)
-        return int(found[1]) / 1024 if found else 0.0
+        return memory_mib(inner) if inner else 0.0
 
     def ready(self) -> bool:
         """Whether the container's own readiness probe succeeds; without one, whether it runs."""
