@@ -9,6 +9,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from kvrelay.local.aws.emulator import EmulatedAws
+from kvrelay.ops.preflight.running import CHECKS
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits are for networks that hang; a busy machine of a test may take longer."""
+    for check in CHECKS:
+        monkeypatch.setattr(check, "limit_s", check.limit_s * 10)
 
 
 @pytest.fixture(scope="module")
