@@ -103,7 +103,11 @@ class EksApi:
                 "association": access.pod_identity(region, g["clusterName"], g["associationId"])
             },
             "ListPodIdentityAssociations": lambda g: {
-                "associations": list(cluster(g).pod_identities.values())
+                "associations": [
+                    each
+                    for each in cluster(g).pod_identities.values()
+                    if all(g.get(key) in (None, each[key]) for key in ("namespace", "serviceAccount"))
+                ]
             },
             "UpdatePodIdentityAssociation": update_identity,
             "DeletePodIdentityAssociation": delete_identity,
