@@ -22,6 +22,8 @@ _PATIENT = {
     "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": "120",
     "RAY_DASHBOARD_STARTUP_TIMEOUT_S": "150",
 }
+# Cluster DNS is pods' /etc/hosts, which gRPC's own resolver passes over.
+_NAMES = {"GRPC_DNS_RESOLVER": "native"}
 # Dashboard pages that nobody looks at here: a process each, and a third of the head's start.
 _PAGES = ("data", "event", "state", "train")
 
@@ -67,7 +69,7 @@ def _ray(
         name,
         lambda pod: matches(pod["metadata"].get("labels", {})),
         command,
-        {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0", **_PATIENT, **(extra or {})},
+        {"PATH": path, "RAY_USAGE_STATS_ENABLED": "0", **_NAMES, **_PATIENT, **(extra or {})},
         tuple(
             folder
             for page in _PAGES
