@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvrelay.local.kubernetes import LocalCluster, SimulatedNode, apply_all, nodes_of, wait_for
+from kvrelay.local.kubernetes import Api, LocalCluster, SimulatedNode, apply_all, nodes_of, wait_for
 from kvrelay.local.kubernetes.add_ons import add_on_objects
 from kvrelay.local.kubernetes.api import Object
 from kvrelay.local.kubernetes.programs import kuberay_operator
@@ -20,6 +20,7 @@ OPERATOR = "kuberay-operator"
 OPERATOR_NAMESPACE = "kuberay-system"
 OPERATOR_USER = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{OPERATOR}"
 CONFIG = "qwen3-8b"
+OURS = "app.kubernetes.io/part-of=kvrelay"
 SIMULATED = {"kvrelay.test/simulated": "yes"}
 """Ray heads with this label only look as if they ran, where others really do."""
 
@@ -115,3 +116,18 @@ def applied(cluster: LocalCluster, config: str, *, gpu_nodes: int | None = None)
 def node_of(pod: Object) -> str:
     """The name of the pod's node; empty where it has none yet."""
     return str(pod["spec"].get("nodeName", ""))
+
+
+def all_of_ours(api: Api) -> list[str]:
+    """Kind and name of every object in the cluster that carries our label."""
+    groups = [("/api/v1", "v1")]
+    for group in api.request("GET", "/apis")["groups"]:
+        version = group["preferredVersion"]["groupVersion"]
+        groups.append((f"/apis/{version}", version))
+    found = []
+    for path, version in groups:
+        for resource in api.request("GET", path)["resources"]:
+            if "list" in resource["verbs"] and "/" not in resource["name"]:
+                items = api.list(version, resource["kind"], labels=OURS)
+                found += [f"{resource['kind']} {item['metadata']['name']}" for item in items]
+    return sorted(found)

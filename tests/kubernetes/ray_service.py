@@ -17,6 +17,7 @@ from kvrelay.local.kubernetes.api import Object
 
 API_VERSION = "ray.io/v1"
 READY_SECONDS = 240
+OTHER_IMAGE = "example.com/another/ray:2.58.0"
 
 
 def with_tiny_app(service: Object, *, word: str = "hello", broken: bool = False, group: str = "") -> Object:

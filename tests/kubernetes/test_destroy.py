@@ -12,6 +12,7 @@ from tests.kubernetes.product import (
     CONFIG,
     OPERATOR,
     OPERATOR_NAMESPACE,
+    all_of_ours,
     applied,
     node_of,
     objects_of,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from kvrelay_k8s import ManifestSet
 
 LONG_ENOUGH_TO_HANG = 20
-OURS = "app.kubernetes.io/part-of=kvrelay"
 
 
 def sets() -> dict[str, ManifestSet]:
@@ -53,21 +53,6 @@ def delete(api: Api, item: Object, seconds: float = 90) -> None:
         ),
         seconds,
     )
-
-
-def all_of_ours(api: Api) -> list[str]:
-    """Kind and name of every object in the cluster that carries our label."""
-    groups = [("/api/v1", "v1")]
-    for group in api.request("GET", "/apis")["groups"]:
-        version = group["preferredVersion"]["groupVersion"]
-        groups.append((f"/apis/{version}", version))
-    found = []
-    for path, version in groups:
-        for resource in api.request("GET", path)["resources"]:
-            if "list" in resource["verbs"] and "/" not in resource["name"]:
-                items = api.list(version, resource["kind"], labels=OURS)
-                found += [f"{resource['kind']} {item['metadata']['name']}" for item in items]
-    return sorted(found)
 
 
 def restore(cluster: LocalCluster) -> None:

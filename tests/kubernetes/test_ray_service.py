@@ -9,9 +9,8 @@ from kvrelay.local.kubernetes.api import Object
 from kvrelay.local.kubernetes.programs import RAY_HEAD
 from kvrelay.settings import Deployment
 from tests.kubernetes.product import OPERATOR, node_of, operator_log
-from tests.kubernetes.ray_service import Service, State, condition
+from tests.kubernetes.ray_service import OTHER_IMAGE, Service, State, condition
 
-OTHER_IMAGE = "example.com/another/ray:2.58.0"
 # The operator looks at a RayService every two seconds.
 LONG_ENOUGH_TO_ACT = 8
 
@@ -144,27 +143,3 @@ def test_a_changed_image_is_ignored_in_place(service: Service) -> None:
     assert service.state() == before
     assert service.images() == {old}
     service.set_image(old)
-
-
-def test_a_deleted_ray_cluster_comes_back_with_the_changed_image(
-    serving: LocalCluster, service: Service
-) -> None:
-    """How an image is changed without room for a second cluster."""
-    before = service.state()
-    service.set_image(OTHER_IMAGE)
-    service.delete_ray_cluster(before.active)
-    state = service.wait_until(
-        "another cluster serves", lambda state: state.done and state.active != before.active
-    )
-    wait_for("the old cluster's pods gone", lambda: not service.pods(cluster=before.active), 90)
-    assert service.images() == {OTHER_IMAGE}
-    assert len(service.pods(cluster=state.active)) == 3
-    wait_for("answers", lambda: answer(serving) == "hello", 60, 1)
-
-
-def test_deleting_the_service_takes_everything_of_it(serving: LocalCluster, service: Service) -> None:
-    service.delete()
-    wait_for("all of it gone", lambda: not service.exists() and not service.pods(), 120)
-    assert not serving.api.list("ray.io/v1", "RayCluster", service.namespace)
-    assert not serving.api.list("v1", "Service", service.namespace)
-    wait_for("head gone", lambda: not serving.kubelet.programs.running(RAY_HEAD), 30)

@@ -1,8 +1,9 @@
-"""The operator's rights, verb by verb: all that its roles grant is used, and all that it does is granted."""
+"""A whole life of each of Ray's kinds, and the operator's rights: all that they grant is used, no more is asked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from kvrelay.data import versions
 from kvrelay.local.kubernetes import Api, LocalCluster, wait_for
 from kvrelay.local.kubernetes.api import Object
 from kvrelay.local.kubernetes.audit import Audit, Permission, granted, read_audit
+from kvrelay.local.kubernetes.programs import RAY_HEAD
 from kvrelay.local.kubernetes.tools import KUBERAY
 from kvrelay.settings import Deployment
 from tests.kubernetes.product import (
@@ -21,7 +23,7 @@ from tests.kubernetes.product import (
     objects_of,
     serving_service,
 )
-from tests.kubernetes.ray_service import Service
+from tests.kubernetes.ray_service import OTHER_IMAGE, Service, State
 from tests.serve_app.examples import DEPLOYMENTS
 
 RBAC = "rbac.authorization.k8s.io/v1"
@@ -54,13 +56,24 @@ def operator_rules() -> list[Object]:
     return [item for item in objects if item["kind"] in ("ClusterRole", "Role")]
 
 
-def stop_and_go(service: Service) -> None:
-    """A head that serves too, another worker and one less, another group of them, and a Ray cluster made anew."""
-    before = service.wait_until_done()
+@dataclass
+class Life:
+    """What was seen of a RayService until it was deleted, and what the operator did meanwhile."""
+
+    audit: Audit
+    before: State
+    after: State
+    """Once its Ray cluster was deleted and another serves."""
+    images: set[str]
+    """Of all pods then."""
+    left: list[str]
+    """Kinds that were left once it was gone."""
+
+
+def serve_and_scale(service: Service) -> None:
+    """A head that serves too, another worker and one less, another group of them."""
     service.edit(lambda spec: spec.update(excludeHeadPodFromServeSvc=False))
-    wait_for(
-        "the head serves", lambda: service.head()["metadata"]["labels"].get("ray.io/serve") == "true", 60
-    )
+    wait_for("the head serves", lambda: head_serves(service), 60)
     service.edit(lambda spec: spec.update(excludeHeadPodFromServeSvc=True))
     service.scale("decode", 2)
     wait_for("two decode pods", lambda: len(service.pods("decode")) == 2, 60)
@@ -70,18 +83,27 @@ def stop_and_go(service: Service) -> None:
     service.edit(add_a_group)
     wait_for("another group", lambda: len(service.ray_cluster()["spec"]["workerGroupSpecs"]) == 3, 60)
     service.edit(lambda spec: spec.update(rayClusterConfig=original))
+
+
+def head_serves(service: Service) -> bool:
+    labels: dict[str, str] = service.head()["metadata"]["labels"]
+    return labels.get("ray.io/serve") == "true"
+
+
+def change_image(service: Service, before: State) -> State:
+    """How an image is changed without room for a second cluster: the old one is deleted."""
+    service.set_image(OTHER_IMAGE)
     service.delete_ray_cluster(before.active)
-    service.wait_until("another cluster serves", lambda state: state.done and state.active != before.active)
+    after = service.wait_until(
+        "another cluster serves", lambda state: state.done and state.active != before.active
+    )
+    wait_for("the old cluster's pods gone", lambda: not service.pods(cluster=before.active), 90)
+    return after
 
 
 def add_a_group(spec: Object) -> None:
     groups = spec["rayClusterConfig"]["workerGroupSpecs"]
     groups.append({**groups[-1], "groupName": "more", "replicas": 0, "minReplicas": 0})
-
-
-def delete(service: Service) -> None:
-    service.delete()
-    wait_for("all of it gone", lambda: not service.exists() and not service.pods(), 120)
 
 
 def park_a_ray_cluster(api: Api, namespace: str) -> None:
@@ -131,26 +153,44 @@ def let_a_ray_job_delete_itself(api: Api, namespace: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def audit(serving: LocalCluster) -> Audit:
-    """What the operator did in a life of each kind that it serves; other tests' requests are in its log too."""
-    service = serving_service(serving)
-    stop_and_go(service)
-    park_a_ray_cluster(serving.api, service.namespace)
-    suspend_a_ray_job(serving.api, service.namespace)
-    let_a_ray_job_delete_itself(serving.api, service.namespace)
-    delete(service)
-    return read_audit(serving.plane.audit_log, OPERATOR_USER)
+def life(serving: LocalCluster) -> Life:
+    """A life of each kind that the operator serves. Other tests' requests are in the audit log too."""
+    api, service = serving.api, serving_service(serving)
+    before = service.state()
+    serve_and_scale(service)
+    after = change_image(service, before)
+    images = service.images()
+    park_a_ray_cluster(api, service.namespace)
+    suspend_a_ray_job(api, service.namespace)
+    let_a_ray_job_delete_itself(api, service.namespace)
+    service.delete()
+    wait_for("all of it gone", lambda: not service.exists() and not service.pods(), 120)
+    kinds = {"ray.io/v1": ("RayCluster", "RayJob"), "v1": ("Service",), "batch/v1": ("Job",)}
+    left = [
+        kind for group, names in kinds.items() for kind in names if api.list(group, kind, service.namespace)
+    ]
+    return Life(read_audit(serving.plane.audit_log, OPERATOR_USER), before, after, images, left)
 
 
-def test_the_operator_was_refused_nothing(audit: Audit) -> None:
-    assert sorted(map(str, audit.refused)) == []
+def test_a_deleted_ray_cluster_comes_back_with_the_changed_image(life: Life) -> None:
+    assert life.after.active != life.before.active
+    assert life.images == {OTHER_IMAGE}
 
 
-def test_the_roles_grant_just_what_the_operator_did(audit: Audit) -> None:
+def test_a_deleted_service_takes_everything_of_it(serving: LocalCluster, life: Life) -> None:
+    assert life.left == []
+    wait_for("head gone", lambda: not serving.kubelet.programs.running(RAY_HEAD), 30)
+
+
+def test_the_operator_was_refused_nothing(life: Life) -> None:
+    assert sorted(map(str, life.audit.refused)) == []
+
+
+def test_the_roles_grant_just_what_the_operator_did(life: Life) -> None:
     newer = NEWER_ALONE if KUBERAY.version != f"v{versions().kuberay}" else set()
     rights = granted(operator_rules())
-    assert sorted(map(str, rights - audit.used - newer)) == [], "granted, and not needed"
-    assert sorted(map(str, audit.used - rights)) == [], "needed, and not granted"
+    assert sorted(map(str, rights - life.audit.used - newer)) == [], "granted, and not needed"
+    assert sorted(map(str, life.audit.used - rights)) == [], "needed, and not granted"
 
 
 def allows(api: Api, permission: Permission, namespace: str) -> bool:

@@ -14,14 +14,13 @@ from kvrelay.local.kubernetes.programs import RAY_HEAD, RAY_WORKER, ray_head, ra
 from kvrelay.local.kubernetes.ray_environment import ray_environment
 from kvrelay.settings import Deployment
 from tests.kubernetes.product import node_of, ray_service_of, running_product, service_in
-from tests.kubernetes.ray_service import Service, condition, with_tiny_app
+from tests.kubernetes.ray_service import OTHER_IMAGE, Service, condition, with_tiny_app
 
 # Room for both: two nodes serve, four are there when an upgrade comes.
 SURGE = Deployment.model_validate(
     {"gpu_nodes": {"groups": [{"count": 4, "max_count": 4}]}, "serving": {"upgrade": "surge"}}
 )
 NODES = nodes_of(SURGE, plugged=True)
-OTHER_IMAGE = "example.com/another/ray:2.58.0"
 LONG_ENOUGH_TO_HANG = 20
 
 
