@@ -17,7 +17,8 @@ import aiohttp
 from kvrelay.bench.outcome import Ending, Outcome
 from kvrelay.bench.prompts import Api, bodies
 from kvrelay.bench.request_set import Request, RequestSet
-from kvrelay.bench.transcript import Piece, Transcript, read_stream, said
+from kvrelay.bench.transcript import Piece, Transcript, read_stream
+from kvrelay.ops.openai_stream import error_message
 
 # Servers close idle connections after 5 s or more; one that closes just when it is used again looks like a failure.
 _IDLE_SECONDS = 2.0
@@ -149,7 +150,7 @@ class _Exchange:
         return self._outcome(request, ending, found, "" if ending is Ending.WHOLE else error)
 
     def _refusal(self) -> str:
-        return f"{self.status}: {said(b''.join(piece for _, piece in self.pieces))}"
+        return f"{self.status}: {error_message(b''.join(piece for _, piece in self.pieces))}"
 
     def _outcome(self, request: Request, ending: Ending, found: Transcript, error: str) -> Outcome:
         times = found.token_times

@@ -9,9 +9,8 @@ from random import Random
 from typing import Any
 
 from kvrelay.bench.request_set import Request, RequestSet
+from kvrelay.ops.proof_prompts import PLAIN_TOKENS
 
-# Ids of single characters in every byte-pair vocabulary: no special token is among them.
-_FIRST_TOKEN, _TOKENS = 60, 200
 # A token each in usual vocabularies.
 _WORDS = [
     "time",
@@ -114,4 +113,8 @@ def _prompt(request: Request, api: Api, source: Random) -> dict[str, Any]:
         return {"messages": [{"role": "user", "content": words}]}
     if request.prompt:
         return {"prompt": request.prompt}
-    return {"prompt": [_FIRST_TOKEN + value % _TOKENS for value in source.randbytes(request.prompt_tokens)]}
+    return {
+        "prompt": [
+            PLAIN_TOKENS[value % len(PLAIN_TOKENS)] for value in source.randbytes(request.prompt_tokens)
+        ]
+    }

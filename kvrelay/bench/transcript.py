@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvrelay.bench.outcome import Ending
+from kvrelay.ops.openai_stream import Events, error_message
 
 Piece = tuple[float, bytes]
 """When bytes arrived, in seconds, and the bytes."""
@@ -54,7 +55,7 @@ def read_stream(pieces: Sequence[Piece]) -> Transcript:
             found.error = "an event of the stream is not a JSON object"
             break
         if chunk.get("error"):
-            found.error = said(event)
+            found.error = error_message(event)
             break
         _take(chunk, at, found)
     if found.done is not None and not found.token_times and not found.error:
@@ -64,12 +65,10 @@ def read_stream(pieces: Sequence[Piece]) -> Transcript:
 
 def _events(pieces: Sequence[Piece]) -> Iterator[Piece]:
     """Each event's data with the time of the piece that completed its line."""
-    rest = b""
+    events = Events()
     for at, piece in pieces:
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            if line.startswith(b"data:"):
-                yield at, line[5:].strip()
+        for event in events.of(piece):
+            yield at, event
 
 
 def _take(chunk: dict[str, Any], at: float, found: Transcript) -> None:
@@ -99,13 +98,3 @@ def _count(usage: dict[str, Any], name: str) -> int:
 def _has_text(choice: dict[str, Any]) -> bool:
     delta = choice.get("delta")
     return bool(choice.get("text") or (isinstance(delta, dict) and any(delta.get(name) for name in _TEXTS)))
-
-
-def said(body: bytes) -> str:
-    """The message of an OpenAI error, or the start of whatever else a body is, in one line."""
-    try:
-        error = json.loads(body)["error"]
-        text = str(error["message"] if isinstance(error, dict) else error)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        text = body.decode(errors="replace")
-    return " ".join(text.split())[:200] or "no message"

@@ -32,7 +32,7 @@ def drift(context: click.Context, path: Path, output: str) -> None:
     from kvrelay.settings import read_deployment
 
     deployment = read_deployment(path).deployment
-    stacks = [f"{deployment.name}-{each}" for each in (*STACKS, *(["ci"] if deployment.ci else []))]
+    stacks = [f"{deployment.name}-{each}" for each in STACKS]
     try:
         found = detect(_reader(find_caller(deployment)), stacks)
     except (BotoCoreError, ClientError) as error:

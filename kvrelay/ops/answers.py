@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 
 from kvrelay.ops.endpoint import Endpoint
+from kvrelay.ops.openai_stream import error_message
 from kvrelay.ops.proof_prompts import ProofPrompt
-from kvrelay.ops.stream import error_message
 
 
 @dataclass(frozen=True, slots=True)

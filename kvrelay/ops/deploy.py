@@ -13,7 +13,8 @@ from kvrelay.ops.cdk_cli import run_cdk
 from kvrelay.settings import Deployment, read_deployment
 from kvrelay.settings.option import deployment_option
 
-STACKS = ("network", "cluster", "serving")
+STACKS = ("network", "cluster", "serving", "ci")
+"""What follows the deployment's name in its stacks' names; `ci` stands only where the deployment asks for it."""
 _BOOTSTRAP_VERSION = "/cdk-bootstrap/hnb659fds/version"
 
 _yes = click.option("--yes", is_flag=True, help="Don't ask.")
@@ -119,7 +120,7 @@ def _standing(deployment: Deployment) -> list[tuple[str, str]]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     client, found = _client("cloudformation", deployment.region), []
-    for stack in (*STACKS, "ci") if deployment.ci else STACKS:
+    for stack in STACKS:
         name = f"{deployment.name}-{stack}"
         try:
             state = client.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Ordinary text tokens in every vocabulary from the tiny model's 480 upwards: no special token is among them.
-_FIRST_TOKEN, _LAST_TOKEN = 60, 259
+PLAIN_TOKENS = range(60, 260)
+"""Single characters in every byte-pair vocabulary from the tiny model's 480 upwards: no special token is among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,11 @@ class ProofPrompt:
     def length(self) -> int:
         return len(self.tokens)
 
+    @classmethod
+    def drawn(cls, source: random.Random, length: int, max_tokens: int) -> ProofPrompt:
+        """So many tokens, drawn from `source`."""
+        return cls(tuple(source.choices(PLAIN_TOKENS, k=length)), max_tokens)
+
 
 def proof_prompts(
     block_size: int, max_model_len: int, max_tokens: int = 16, seed: int = 7
@@ -28,13 +33,7 @@ def proof_prompts(
     """One prompt for each telling length that leaves room for `max_tokens`, seeded."""
     source = random.Random(seed)
     lengths = sorted(set(_lengths(block_size, max_model_len - max_tokens)))
-    return [
-        ProofPrompt(
-            tuple(source.randint(_FIRST_TOKEN, _LAST_TOKEN) for _ in range(length)),
-            max_tokens,
-        )
-        for length in lengths
-    ]
+    return [ProofPrompt.drawn(source, length, max_tokens) for length in lengths]
 
 
 def _lengths(block: int, longest: int) -> Iterator[int]:

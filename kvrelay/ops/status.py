@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -207,11 +208,11 @@ def _replicas(snapshot: Snapshot) -> dict[str, str]:
     """Each Serve deployment's state, and each worker group's ready pods."""
     from kvrelay.ops.wait.snapshot import RAY_GROUP, holds, label
 
-    found: dict[str, str] = {}
+    count, ready = Counter[str](), Counter[str]()
     for pod in snapshot.workers():
-        group = f"{label(pod, RAY_GROUP)} pods"
-        ready, count = (int(part) for part in found.get(group, "0 of 0 ready").split()[0:3:2])
-        found[group] = f"{ready + holds(pod, 'Ready')} of {count + 1} ready"
+        count[label(pod, RAY_GROUP)] += 1
+        ready[label(pod, RAY_GROUP)] += holds(pod, "Ready")
+    found = {f"{group} pods": f"{ready[group]} of {pods} ready" for group, pods in count.items()}
     status = (snapshot.ray_service or {}).get("status") or {}
     for app in ((status.get("activeServiceStatus") or {}).get("applicationStatuses") or {}).values():
         for name, each in (app.get("serveDeploymentStatuses") or {}).items():

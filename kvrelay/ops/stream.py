@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 
+from kvrelay.ops.openai_stream import Events, error_message
+
 
 class Ending(StrEnum):
     """How a stream ended."""
@@ -61,29 +63,26 @@ async def stream(
                     _take(event, result, time.perf_counter() - began, on_text)
     except httpx.HTTPError as error:
         result.error = result.error or (str(error) or type(error).__name__)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        result.error = "an event of the stream is not of OpenAI's form"
     result.seconds = time.perf_counter() - began
     return result
 
 
-async def _events(response: httpx.Response) -> AsyncIterator[str]:
-    """The data of each server-sent event. Only \\n ends a line here: str.splitlines, and httpx with it, also cuts at
-    U+2028, U+0085 and others, which an answer's text may hold as they are.
-    """
-    rest = b""
+async def _events(response: httpx.Response) -> AsyncIterator[bytes]:
+    events = Events()
     async for piece in response.aiter_bytes():
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            if line.startswith(b"data:"):
-                yield line.removeprefix(b"data:").strip().decode()
+        for event in events.of(piece):
+            yield event
 
 
-def _take(event: str, result: Streamed, at: float, on_text: Callable[[str], None] | None) -> None:
-    if event == "[DONE]":
+def _take(event: bytes, result: Streamed, at: float, on_text: Callable[[str], None] | None) -> None:
+    if event == b"[DONE]":
         result.ending = Ending.WHOLE
         return
     chunk = json.loads(event)
     if "error" in chunk:
-        result.ending, result.error = Ending.ERROR, error_message(event.encode())
+        result.ending, result.error = Ending.ERROR, error_message(event)
         return
     if usage := chunk.get("usage"):
         result.prompt_tokens = usage.get("prompt_tokens") or 0
@@ -96,11 +95,3 @@ def _take(event: str, result: Streamed, at: float, on_text: Callable[[str], None
             result.chunk_times.append(at)
             if on_text:
                 on_text(text)
-
-
-def error_message(body: bytes) -> str:
-    """The message of an OpenAI error body, or the start of whatever else it is."""
-    try:
-        return str(json.loads(body)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return body.decode(errors="replace").strip()[:200] or "no message"

@@ -1,16 +1,12 @@
-"""kvrelay verify: proves on the running app that prefill hands its cache to decode and answers stay right."""
+"""The core of kvrelay verify, the same wherever the app runs: asks, gathers what the engines counted, and judges it."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-
-import click
+from dataclasses import dataclass
 
 from kvrelay.errors import UserError
 from kvrelay.ops.answers import Answer, ask_all
@@ -19,8 +15,6 @@ from kvrelay.ops.engine_metrics import EngineCounts, EngineRole, engine_counts, 
 from kvrelay.ops.proof import Evidence, KvGeometry, Verdict, verdicts
 from kvrelay.ops.proof_prompts import ProofPrompt, proof_prompts
 
-# Looked up by name when asked for: what serves on this machine is not this module's business.
-TARGETS = {"local": "kvrelay.local.serving.proof_target:local_target"}
 # Engines report to the node's metrics page every ten seconds or less.
 _REPORT_SECONDS = 11.0
 _METRICS_SECONDS = 60.0
@@ -43,32 +37,6 @@ class NotProvedError(UserError):
     """A claim did not hold."""
 
     exit_code = 1
-
-
-@click.command()
-@click.option("--target", type=click.Choice(sorted(TARGETS)), default="local", show_default=True)
-@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def verify(target: str, output: str) -> None:
-    """Prove that prefill and decode work together, or say what does not hold.
-
-    Greedy answers equal one ordinary engine's; every prompt's KV cache moved, in transfers of
-    the right size; decode recomputed nothing; nothing failed or expired. Exit code 1 if not so.
-    """
-    found = prove(_target(target), click.echo if output == "text" else lambda _: None)
-    if output == "json":
-        click.echo(json.dumps([asdict(verdict) for verdict in found], indent=2))
-    else:
-        for verdict in found:
-            click.echo(f"{'holds' if verdict.held else 'FAILS'}  {verdict.claim}: {verdict.saw}")
-    failed = [verdict.claim for verdict in found if not verdict.held]
-    if failed:
-        raise NotProvedError(f"not proved: {'; '.join(failed)}")
-
-
-def _target(name: str) -> ProofTarget:
-    module, _, attribute = TARGETS[name].partition(":")
-    target: ProofTarget = getattr(importlib.import_module(module), attribute)()
-    return target
 
 
 def prove(target: ProofTarget, say: Callable[[str], None]) -> list[Verdict]:

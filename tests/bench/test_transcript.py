@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvrelay.bench.outcome import Ending
-from kvrelay.bench.transcript import read_stream, said
+from kvrelay.bench.transcript import read_stream
+from kvrelay.ops.openai_stream import error_message
 
 
 def event(text: str | None = None, **more: Any) -> bytes:
@@ -131,4 +132,4 @@ def test_no_event_raises(value: Any) -> None:
     ],
 )
 def test_an_error_is_told_in_a_line(body: bytes, message: str) -> None:
-    assert said(body) == message
+    assert error_message(body) == message

@@ -80,3 +80,12 @@ def test_an_error_within_the_stream_is_said() -> None:
 def test_a_refusal_is_said(body: bytes, said: str) -> None:
     result = read([body], status=502)
     assert (result.status, result.ending, result.error) == (502, Ending.ERROR, said)
+
+
+@pytest.mark.parametrize(
+    "event_", [b"data: {broken\n\n", b"data: []\n\n", b"data: 5\n\n", b'data: {"choices": 5}\n\n']
+)
+def test_an_event_of_another_form_cuts_the_stream_in_words(event_: bytes) -> None:
+    result = read([text_event("a"), event_, text_event("b"), b"data: [DONE]\n\n"])
+    assert (result.text, result.ending) == ("a", Ending.CUT)
+    assert "OpenAI's form" in result.error

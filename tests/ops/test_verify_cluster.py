@@ -508,16 +508,32 @@ def test_an_app_that_is_not_apart_is_refused_in_a_line(world: World) -> None:
     assert "there is no hand-over to prove" in str(world.run().exception)
 
 
-def test_the_local_target_is_still_proved_by_the_core(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[str] = []
-    monkeypatch.setattr("kvrelay.ops.verify._target", seen.append)
-    monkeypatch.setattr("kvrelay.ops.verify.prove", lambda target, say: [Verdict("all", True, "well")])
-    result = CliRunner().invoke(verify, [])
+@pytest.mark.parametrize("held", [True, False])
+def test_the_local_target_is_proved_by_the_same_core(monkeypatch: pytest.MonkeyPatch, held: bool) -> None:
+    monkeypatch.setattr("kvrelay.local.serving.proof_target.local_target", lambda: "what is served here")
+    proved: list[object] = []
 
-    assert (result.exit_code, seen) == (0, ["local"])
-    assert "holds  all: well" in result.output
+    def prove(target: object, say: object) -> list[Verdict]:
+        proved.append(target)
+        return [Verdict("all", held, "well")]
+
+    monkeypatch.setattr("kvrelay.ops.verify.prove", prove)
+    text, as_json = (CliRunner().invoke(verify, arguments) for arguments in ([], ["--output", "json"]))
+
+    assert proved == ["what is served here"] * 2
+    assert f"{'holds' if held else 'FAILS'}  all: well" in text.output
+    expected = {"proved": held, "claims": [{"claim": "all", "held": held, "saw": "well"}]}
+    assert json.loads(as_json.output) == expected
+    assert (text.exit_code == 0, as_json.exit_code == 0) == (held, held)
+    assert held or "not proved: all" in str(text.exception)
+
+
+def test_a_folder_that_takes_no_report_is_said_before_the_proof(world: World, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = world.run("--report", str(tmp_path / "file" / "reports"))
+    assert "--report: " in str(result.exception)
+    assert "name another folder" in str(result.exception)
+    assert world.api.opened == 0
 
 
 def test_json_cannot_ask(world: World) -> None:

@@ -10,6 +10,7 @@ import re
 import select
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +99,26 @@ def test_following_ends_at_once_with_a_cause_that_no_waiting_mends() -> None:
     end = follow(lambda: broken, WANTED, LineView(lambda line: None), timeout=600, every=600)
 
     assert end.outcome is Outcome.FAILED
+
+
+def test_a_look_that_hangs_is_given_up_and_what_was_seen_before_stands() -> None:
+    looks = iter([world.pulling])
+    said: list[str] = []
+    ended = threading.Event()
+
+    def look() -> Snapshot:
+        try:
+            return next(looks)()
+        except StopIteration:
+            ended.wait()
+            raise
+
+    end = follow(look, WANTED, LineView(said.append), timeout=1.5, every=0.1)
+    ended.set()
+
+    assert end.outcome is Outcome.TIMED_OUT
+    assert end.snapshot.pods == world.pulling().pods
+    assert said[-1] == "not seen: this time: no answer; what was seen before is shown"
 
 
 def test_following_gives_up_in_time() -> None:

@@ -16,7 +16,9 @@ from tests.serving.load import ask, judged
 def test_verify_proves_that_the_cache_moved_and_the_answers_are_right(session: Session) -> None:
     result = kvrelay("verify", "--target", "local", "--output", "json")
     assert result.returncode == 0, result.stdout + result.stderr
-    assert all(verdict["held"] for verdict in json.loads(result.stdout)), result.stdout
+    proof = json.loads(result.stdout)
+    assert proof["proved"], result.stdout
+    assert len(proof["claims"]) == 6
 
 
 def test_200_streams_at_once_lose_and_mix_no_answer(

@@ -89,27 +89,6 @@ def test_the_roles_are_told_as_outputs(synth: Synth) -> None:
     assert set(synth(GITHUB).templates["Ci"]["Outputs"]) == {"DiffRoleArn", "DriftRoleArn", "DeployRoleArn"}
 
 
-@pytest.mark.parametrize("overrides", [GITHUB + "account: '123456789012'\n", GITLAB, EXISTING])
-def test_cdk_nag_finds_nothing_but_the_ids_of_stacks(tmp_path: Path, overrides: str) -> None:
-    import aws_cdk as cdk
-    from cdk_nag import AwsSolutionsChecks
-
-    from app import build, new_app
-
-    (tmp_path / "serve_configs").symlink_to(REPOSITORY / "serve_configs")
-    (tmp_path / "deployment.yaml").write_text(overrides)
-    app = new_app(
-        context=json.loads((REPOSITORY / "cdk.json").read_text())["context"], outdir=str(tmp_path / "out")
-    )
-    build(app, read_deployment(tmp_path / "deployment.yaml"))
-    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
-    app.synth()
-
-    report = json.loads((tmp_path / "out" / "validation-report.json").read_text())
-    assert "AwsSolutions" in {each["pluginName"] for each in report["pluginReports"]}
-    assert [each for plugin in report["pluginReports"] for each in plugin["violations"]] == []
-
-
 @pytest.mark.parametrize("overrides", [GITHUB, GITLAB])
 def test_cfn_lint_finds_nothing(synth: Synth, overrides: str) -> None:
     template = json.dumps(synth(overrides).templates["Ci"])

@@ -36,13 +36,19 @@ EVERYTHING = (
 
 MIRRORED = "account: '123456789012'\nimages: {mirror: %s}\n"
 
+CI = "ci: {type: %s}\n"
 FROM_BUCKET = "serving: {weights: {source: s3, bucket: my-weights, prefix: models/qwen}}\n"
 FROM_SECRET = "serving: {weights: {source: hugging-face, token_secret_name: hugging-face/token}}\n"
 
 
 @pytest.mark.parametrize(
     "overrides",
-    ["name: kvrelay\n", EVERYTHING + FROM_BUCKET + MIRRORED % "ecr", FROM_SECRET + MIRRORED % "pull-through"],
+    [
+        "name: kvrelay\n",
+        EVERYTHING + FROM_BUCKET + MIRRORED % "ecr" + CI % "github, repository: team@11/model@22",
+        FROM_SECRET + MIRRORED % "pull-through" + CI % "gitlab, project: team/serving/model",
+        CI % "github, repository: team/model, oidc_provider: existing",
+    ],
 )
 def test_cdk_nag_finds_nothing_but_what_is_acknowledged(tmp_path: Path, overrides: str) -> None:
     import aws_cdk as cdk
@@ -81,7 +87,12 @@ def test_acknowledgements_are_counted(reference: Synthesized, capsys: pytest.Cap
 
 @pytest.mark.parametrize(
     "overrides",
-    ["name: kvrelay\n", EVERYTHING + FROM_BUCKET + MIRRORED % "ecr", FROM_SECRET + MIRRORED % "pull-through"],
+    [
+        "name: kvrelay\n",
+        EVERYTHING + FROM_BUCKET + MIRRORED % "ecr" + CI % "github, repository: team@11/model@22",
+        FROM_SECRET + MIRRORED % "pull-through" + CI % "gitlab, project: team/serving/model",
+        CI % "github, repository: team/model, oidc_provider: existing",
+    ],
 )
 def test_cfn_lint_finds_nothing(synth: Callable[[str], Synthesized], overrides: str) -> None:
     for template in synth(overrides).templates.values():

@@ -50,6 +50,28 @@ def find_access(aws: Aws, cluster: str) -> Access:
     return Access(url, authority, token=lambda: iam_token(aws.region, cluster))
 
 
+def reach(region: str, cluster: str) -> Access:
+    """`find_access` for a command that can't go on without: AWS's refusals are a UserError too."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        return find_access(Aws(region), cluster)
+    except (BotoCoreError, ClientError) as error:
+        raise UserError(f"AWS: {' '.join(str(error).split())[:300]}; sign in and try again") from None
+
+
+def kubeconfig(access: Access) -> Any:
+    """The Kubernetes client's configuration of a kubeconfig's user. Raises UserError when it can't be used."""
+    from kubernetes import client, config
+
+    configuration = client.Configuration()
+    try:
+        config.load_kube_config(access.kubeconfig, access.context, configuration)
+    except (config.ConfigException, OSError) as error:
+        raise UserError(f"KUBECONFIG {access.kubeconfig}: {' '.join(str(error).split())[:300]}") from None
+    return configuration
+
+
 def iam_token(region: str, cluster: str) -> str:
     """A bearer token for the cluster: a presigned call that tells its API server whose credentials these are."""
     import boto3

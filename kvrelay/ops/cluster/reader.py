@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kvrelay.errors import UserError
-from kvrelay.ops.cluster.access import Access
+from kvrelay.ops.cluster.access import Access, kubeconfig
 
 Object = dict[str, Any]
 
@@ -104,14 +104,18 @@ class Cluster:
             )
         return str(output)
 
-    def _ask(self, path: str, query: dict[str, str]) -> bytes:
+    def delete(self, path: str) -> None:
+        """Deletes one object. Raises ClusterError."""
+        self._ask(path, {}, "DELETE")
+
+    def _ask(self, path: str, query: dict[str, str], method: str = "GET") -> bytes:
         from kubernetes.client import ApiException
         from urllib3.exceptions import HTTPError
 
         try:
             answer = self._client.call_api(
                 path,
-                "GET",
+                method,
                 query_params=list(query.items()),
                 header_params={"Accept": "application/json"},
                 auth_settings=["BearerToken"],
@@ -142,15 +146,12 @@ class Cluster:
 
 def connect(access: Access) -> Cluster:
     """A connection that renews its token. Raises UserError when a kubeconfig can't be used."""
-    from kubernetes import client, config
+    from kubernetes import client
 
-    configuration = client.Configuration()
     if access.kubeconfig:
-        try:
-            config.load_kube_config(access.kubeconfig, access.context, configuration)
-        except (config.ConfigException, OSError) as error:
-            raise UserError(f"KUBECONFIG {access.kubeconfig}: {_first_line(error)}") from None
+        configuration = kubeconfig(access)
     else:
+        configuration = client.Configuration()
         configuration.host = access.url
         # The client takes the authority as a file alone. It goes with the connection.
         folder = tempfile.TemporaryDirectory(prefix="kvrelay-")

@@ -6,8 +6,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kvrelay.errors import UserError
-from kvrelay.ops.cluster import Access
+from kvrelay.ops.cluster import Access, kubeconfig
 
 
 @dataclass(frozen=True)
@@ -32,13 +31,7 @@ def api_server(access: Access) -> ApiServer:
 
 
 def _of_kubeconfig(access: Access) -> ApiServer:
-    from kubernetes import client, config
-
-    configuration = client.Configuration()
-    try:
-        config.load_kube_config(access.kubeconfig, access.context, configuration)
-    except (config.ConfigException, OSError) as error:
-        raise UserError(f"KUBECONFIG {access.kubeconfig}: {' '.join(str(error).split())[:300]}") from None
+    configuration = kubeconfig(access)
     url = str(configuration.host)
     tls = None
     if url.startswith("https:"):

@@ -66,21 +66,13 @@ def forward_to(
     deployment: Deployment, *, port: int = 0, say: Callable[[str], None] = lambda line: None
 ) -> Forward:
     """A forward to the deployment's Serve service. Raises UserError: no cluster, no credentials, or no way in."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    from kvrelay.errors import UserError
-    from kvrelay.ops.cluster import connect, find_access
+    from kvrelay.ops.cluster import connect, reach
     from kvrelay.ops.endpoint.api_server import api_server
     from kvrelay.ops.endpoint.backends import NoBackendError, ServicePods
     from kvrelay.ops.endpoint.forward import Forward
-    from kvrelay.ops.preflight.aws import Aws
 
-    try:
-        access = find_access(Aws(deployment.region), deployment.name)
-        cluster = connect(access)
-    except (BotoCoreError, ClientError) as error:
-        raise UserError(f"AWS: {' '.join(str(error).split())[:300]}; sign in and try again") from None
-    backends = ServicePods(cluster, deployment.serving.namespace, serve_service(deployment))
+    access = reach(deployment.region, deployment.name)
+    backends = ServicePods(connect(access), deployment.serving.namespace, serve_service(deployment))
     with contextlib.suppress(NoBackendError):  # it may come: the forward waits for it, and says so
         backends.ready()
     return Forward(api_server(access), backends, port=port, say=say)

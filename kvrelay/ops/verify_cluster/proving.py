@@ -211,5 +211,4 @@ class Proving:
 
 def _prompt(tokens: int, seed: int) -> ProofPrompt:
     """So many ordinary tokens, none like another prompt's."""
-    source = random.Random(f"{tokens}-{seed}")
-    return ProofPrompt(tuple(source.randint(60, 259) for _ in range(tokens)), 1)
+    return ProofPrompt.drawn(random.Random(f"{tokens}-{seed}"), tokens, 1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
+from kvrelay.errors import UserError
 from kvrelay.ops.proof import Verdict
 
 
@@ -93,8 +95,7 @@ class Report:
         return "\n".join([*head, *figures, *claims, *(missing if self.not_shown else [])])
 
     def keep(self, folder: Path) -> list[Path]:
-        """Writes both forms, named by deployment and time."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Writes both forms, named by deployment and time. The folder is there: `check_folder`."""
         stem = f"verify-{self.deployment}-{self.at:%Y-%m-%dT%H%M%SZ}"
         kept = []
         for suffix, text in ((".md", self.as_markdown()), (".json", self.as_json() + "\n")):
@@ -102,6 +103,18 @@ class Report:
             path.write_text(text)
             kept.append(path)
         return kept
+
+
+def check_folder(folder: Path) -> None:
+    """Makes the folder, and sees that it can be written to: asked before a proof that takes minutes."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"--report: {folder} can't be written to ({error.strerror}); name another folder"
+        ) from None
 
 
 def _cell(text: str) -> str:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic, TypeVar
 
-from kvrelay.ops.cluster import Cluster, ClusterError
+from kvrelay.ops.cluster import Cluster
 from kvrelay.ops.endpoint import Endpoint
 from kvrelay.ops.endpoint.api_server import ApiServer
 from kvrelay.ops.endpoint.backends import Backend, OnePod, ServicePods
@@ -61,18 +59,7 @@ class Subject:
 
     def delete(self, worker: Worker) -> None:
         """Ends a worker's pod; KubeRay makes a new one. Raises ClusterError."""
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{worker.name}"
-        request = urllib.request.Request(
-            self.server.url.rstrip("/") + path, method="DELETE", headers=self.server.headers()
-        )
-        try:
-            urllib.request.urlopen(request, timeout=20, context=self.server.tls).close()
-        except urllib.error.HTTPError as error:
-            raise ClusterError(
-                f"{worker.name} may not be deleted: {error.code} {error.reason}", error.code
-            ) from None
-        except OSError as error:
-            raise ClusterError(f"{worker.name} could not be deleted: {error}") from None
+        self.cluster.delete(f"/api/v1/namespaces/{self.namespace}/pods/{worker.name}")
 
     @contextlib.contextmanager
     def endpoint(self, workers: Sequence[Worker]) -> Iterator[Endpoint]:

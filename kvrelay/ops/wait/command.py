@@ -59,7 +59,7 @@ def wait(path: Path, timeout: float, every: float, output: str, bundle: Path) ->
     """
     from kvrelay.ops.preflight.aws import Aws
     from kvrelay.ops.wait.following import Outcome, follow
-    from kvrelay.ops.wait.gathering import Gatherer
+    from kvrelay.ops.wait.gathering import Gatherer, serve_port
     from kvrelay.ops.wait.view import JsonView, LineView
     from kvrelay.ops.wait.wanted import Wanted
     from kvrelay.serve_app import load_serve_app
@@ -83,14 +83,14 @@ def wait(path: Path, timeout: float, every: float, output: str, bundle: Path) ->
             view = LineView(click.echo)
         end = follow(gatherer.look, wanted, view, timeout=timeout, every=every)
     if end.outcome is Outcome.SERVED:
-        _served(deployment, path, wanted, output)
+        _served(path, wanted, serve_port(end.snapshot), output)
         return
     _failed(end, gatherer, deployment, bundle, output)
     raise click.exceptions.Exit(1)
 
 
-def _served(deployment: Deployment, path: Path, wanted: Wanted, output: str) -> None:
-    inside = f"http://{wanted.service}-serve-svc.{wanted.namespace}:8000/v1"
+def _served(path: Path, wanted: Wanted, port: int, output: str) -> None:
+    inside = f"http://{wanted.service}-serve-svc.{wanted.namespace}:{port}/v1"
     if output == "json":
         click.echo(
             json.dumps({"outcome": "served", "endpoint": inside, "model": wanted.model, "bundle": None})

@@ -6,7 +6,8 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from kvrelay.ops.wait.judging import failure, judge, served
@@ -44,8 +45,10 @@ def follow(
     `look` runs in a thread of its own, so that Ctrl-C ends the waiting at once, whatever call is under way.
     """
     deadline, memory = time.monotonic() + timeout, Memory()
+    snapshot = Snapshot(datetime.now(UTC))
     while True:
-        snapshot = _looked(look)
+        # What was seen before stands until something newer is seen.
+        snapshot = _looked(look, max(1.0, deadline - time.monotonic())) or _stale(snapshot)
         phases = memory.dated(judge(snapshot, wanted), snapshot.at)
         view.show(phases, snapshot.unread)
         if served(phases):
@@ -57,7 +60,12 @@ def follow(
         time.sleep(every)
 
 
-def _looked(look: Callable[[], Snapshot]) -> Snapshot:
+def _stale(seen: Snapshot) -> Snapshot:
+    return replace(seen, unread={**seen.unread, "this time": "no answer; what was seen before is shown"})
+
+
+def _looked(look: Callable[[], Snapshot], seconds: float) -> Snapshot | None:
+    """What `look` gives; None when it hangs."""
     found: queue.SimpleQueue[Snapshot | BaseException] = queue.SimpleQueue()
 
     def run() -> None:
@@ -67,7 +75,10 @@ def _looked(look: Callable[[], Snapshot]) -> Snapshot:
             found.put(error)
 
     threading.Thread(target=run, daemon=True).start()
-    result = found.get(timeout=_LOOK_SECONDS)
+    try:
+        result = found.get(timeout=min(seconds, _LOOK_SECONDS))
+    except queue.Empty:
+        return None
     if isinstance(result, BaseException):
         raise result
     return result

@@ -202,7 +202,7 @@ class Gatherer:
         found["engine_logs"] = logs
         head = next((pod for pod in snapshot.heads() if holds(pod, "Ready")), None)
         if head and engines_run(snapshot):
-            url = f"http://{wanted.service}-serve-svc.{wanted.namespace}:{serve_port(head)}"
+            url = f"http://{wanted.service}-serve-svc.{wanted.namespace}:{serve_port(snapshot)}"
             with self._noting("endpoint"):
                 said = json.loads(self._run(cluster, head, ask_endpoint(url, wanted.model), seconds=40))
                 found["answer"] = Answer(tuple(said["models"]), bool(said["token"]), str(said["error"]))
@@ -222,9 +222,9 @@ class Gatherer:
             self.unread[what] = f"the pod's answer can't be read: {error}"
 
 
-def serve_port(pod: Object) -> int:
-    """The port that a Ray pod's container calls serve."""
-    ports = pod["spec"]["containers"][0].get("ports") or ()
+def serve_port(snapshot: Snapshot) -> int:
+    """The port that the head's container calls serve; Serve's own default where none is named."""
+    ports = (port for pod in snapshot.heads() for port in pod["spec"]["containers"][0].get("ports") or ())
     return next((int(each["containerPort"]) for each in ports if each.get("name") == "serve"), 8000)
 
 
