@@ -66,7 +66,13 @@ def draw(found: Facts) -> str:
     import matplotlib as mpl
 
     mpl.use("svg")
-    mpl.rcParams.update({"svg.hashsalt": "kvrelay", "svg.fonttype": "none", "font.family": "sans-serif"})
+    # Nothing that was drawn before in this process has a say.
+    settings = {**mpl.rcParamsDefault, "svg.hashsalt": "kvrelay", "svg.fonttype": "none"}
+    with mpl.rc_context(settings):
+        return _draw(found)
+
+
+def _draw(found: Facts) -> str:
     from matplotlib import pyplot
 
     figure = pyplot.figure(figsize=(11, 6.6))

@@ -40,7 +40,11 @@ def draw(report: Report, path: Path) -> None:
 
     mpl.use("Agg")
     # Equal reports give equal bytes.
-    mpl.rcParams.update({"svg.hashsalt": "kvrelay", "svg.fonttype": "none", "font.size": 9})
+    with mpl.rc_context({"svg.hashsalt": "kvrelay", "svg.fonttype": "none", "font.size": 9}):
+        _draw(report, path)
+
+
+def _draw(report: Report, path: Path) -> None:
     from matplotlib import pyplot
 
     names = list(dict.fromkeys(cell.endpoint for cell in report.cells))

@@ -121,6 +121,16 @@ def test_a_chart_is_the_same_each_time(measured: Any, tmp_path: Path, suffix: st
         assert "replicas" in text
 
 
+def test_a_chart_leaves_later_pictures_as_they_were(measured: Any, tmp_path: Path) -> None:
+    import matplotlib as mpl
+
+    file, _, _ = measured
+    mpl.use("Agg")
+    before = dict(mpl.rcParams)
+    assert run("--from", file, "--chart", tmp_path / "chart.svg").exit_code == 0
+    assert dict(mpl.rcParams) == before
+
+
 def test_without_matplotlib_a_chart_is_refused_before_any_load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "matplotlib, which is not installed" in refused(
