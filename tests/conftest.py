@@ -5,7 +5,7 @@ import signal
 
 from hypothesis import settings
 
-# A runner that was itself started in the background has SIGINT ignored, and so would all that tests start and interrupt.
+# A runner that was itself started in the background ignores SIGINT, and so would all that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
