@@ -17,19 +17,6 @@ from kvrelay.yaml_source import Document, parse_documents, read_text
 if TYPE_CHECKING:
     from kvrelay.settings.reading import DeploymentFile
 
-_DEPLOYMENT_KEYS = {
-    "account",
-    "acknowledge",
-    "cluster",
-    "gpu_nodes",
-    "name",
-    "network",
-    "region",
-    "serving",
-    "system_nodes",
-    "tags",
-    "zones",
-}
 _ENGINE_REFERENCES = ("prefill_config", "decode_config")
 _SUFFIXES = (".yaml", ".yml")
 
@@ -147,8 +134,11 @@ def kind_of(value: Any) -> str | None:
         return "manifest"
     if "applications" in value or "import_path" in value:
         return "serve"
+    # Not at import: manifests alone need no settings.
+    from kvrelay.settings import Deployment
+
     keys = {key for key in value if isinstance(key, str)}
-    known = keys & _DEPLOYMENT_KEYS
+    known = keys & Deployment.model_fields.keys()
     return "deployment" if known and 2 * len(known) >= len(keys) else None
 
 

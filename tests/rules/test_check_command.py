@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from kvrelay.rules import RULES
+from kvrelay.rules.reading import kind_of
+from kvrelay.settings import Deployment
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = Path(__file__).parent / "examples"
@@ -100,6 +102,11 @@ def test_engine_configs_in_files_of_their_own_are_checked(tmp_path: Path) -> Non
     (tmp_path / "d.yaml").write_text(engine.replace("ROLE", "kv_both"))
     (finding,) = found(tmp_path / "serve.yaml")
     assert (finding["rule"], finding["file"], finding["line"]) == ("KV007", str(tmp_path / "d.yaml"), 5)
+
+
+@pytest.mark.parametrize("key", Deployment.model_fields)
+def test_a_file_with_any_one_setting_is_a_deployment(key: str) -> None:
+    assert kind_of({key: None}) == "deployment"
 
 
 def test_warnings_fail_only_when_asked(tmp_path: Path) -> None:
