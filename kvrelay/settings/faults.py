@@ -56,6 +56,9 @@ def fault_lines(error: ValidationError, model: type[BaseModel], document: Docume
         cause = detail.get("ctx", {}).get("error")
         if isinstance(cause, SettingError):
             path, found = (*path, *cause.path), cause.found
+        if detail["type"] == "union_tag_invalid":
+            # The key that says which of several forms a mapping has.
+            path, found = (*path, detail["ctx"]["discriminator"].strip("'")), detail["ctx"]["tag"]
         yield fault_line(document, path, found, problem)
 
 

@@ -194,7 +194,7 @@ WRONG = {
         "1: gpu_nodes.groups[0].capacity: 'spot' is wrong; a mapping of keys to values is needed"
     ],
     GROUP % "{capacity: {type: reserved}}": [
-        "1: gpu_nodes.groups[0].capacity: is not one of the choices; "
+        "1: gpu_nodes.groups[0].capacity.type: 'reserved' is not one of the choices; "
         "use 'on-demand', 'spot', 'reservation' or 'capacity-block'"
     ],
     GROUP % "{capacity: {}}": [
@@ -235,7 +235,7 @@ WRONG = {
         "such as models/qwen3.5-9b"
     ],
     "serving: {weights: {source: ftp}}\n": [
-        "1: serving.weights: is not one of the choices; use 'hugging-face' or 's3'"
+        "1: serving.weights.source: 'ftp' is not one of the choices; use 'hugging-face' or 's3'"
     ],
     "serving: {upgrade: rolling}\n": [
         "1: serving.upgrade: 'rolling' is not one of the choices; use 'in-place' or 'surge'"

@@ -104,7 +104,7 @@ def test_cfn_lint_finds_nothing(synth: Synth, overrides: str) -> None:
         ("{type: github, repository: team/model, environment: 'a:b'}", "ci.environment: 'a:b' must be"),
         ("{type: gitlab, project: model}", "ci.project: 'model' must be a project's full path"),
         ("{type: gitlab, project: a/b, host: 'https://x.y'}", "ci.host: 'https://x.y' must be a host name"),
-        ("{type: jenkins}", "ci: is not one of the choices; use 'github' or 'gitlab'"),
+        ("{type: jenkins}", "ci.type: 'jenkins' is not one of the choices; use 'github' or 'gitlab'"),
     ],
 )
 def test_a_wrong_repository_is_one_line(tmp_path: Path, settings: str, line: str) -> None:
