@@ -121,6 +121,16 @@ def test_a_look_that_hangs_is_given_up_and_what_was_seen_before_stands() -> None
     assert said[-1] == "not seen: this time: no answer; what was seen before is shown"
 
 
+def test_without_any_time_one_look_still_ends() -> None:
+    def look() -> Snapshot:
+        time.sleep(1.5)
+        return world.pulling()
+
+    end = follow(look, WANTED, LineView(lambda line: None), timeout=0, every=0.1)
+
+    assert end.snapshot.pods == world.pulling().pods
+
+
 def test_following_gives_up_in_time() -> None:
     began = time.monotonic()
 

@@ -18,6 +18,8 @@ from kvrelay.ops.wait.wanted import Wanted
 
 # A look that hangs is given up; the next one starts anew.
 _LOOK_SECONDS = 120.0
+# However little time is given, one look ends: a diagnosis of nothing helps nobody.
+_FIRST_LOOK_SECONDS = 30.0
 
 
 class Outcome(StrEnum):
@@ -45,10 +47,12 @@ def follow(
     `look` runs in a thread of its own, so that Ctrl-C ends the waiting at once, whatever call is under way.
     """
     deadline, memory = time.monotonic() + timeout, Memory()
+    least = _FIRST_LOOK_SECONDS
     snapshot = Snapshot(datetime.now(UTC))
     while True:
         # What was seen before stands until something newer is seen.
-        snapshot = _looked(look, max(1.0, deadline - time.monotonic())) or _stale(snapshot)
+        snapshot = _looked(look, max(least, deadline - time.monotonic())) or _stale(snapshot)
+        least = 1.0
         phases = memory.dated(judge(snapshot, wanted), snapshot.at)
         view.show(phases, snapshot.unread)
         if served(phases):
