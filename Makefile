@@ -36,7 +36,7 @@ down: setup ## Destroy it again, and show that nothing is left.
 	@kvrelay local down
 
 test: setup lint types ## Lint, types and every test of this machine's tier.
-	@pytest -q
+	@pytest -q -n auto --dist loadfile
 
 tools: setup ## Programs of the local cluster, from Go modules: minutes the first time, then cached.
 	@kvrelay local cluster tools
