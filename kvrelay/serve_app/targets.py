@@ -14,6 +14,8 @@ from kvrelay.settings import Deployment, Role
 
 # vLLM takes ports from here upwards: far enough apart for both roles, and clear of Ray's and NIXL's.
 _MASTER_PORT = {Role.PREFILL: 29400, Role.DECODE: 29600, None: 29400}
+# vLLM's own default for the part of a GPU's memory that it takes.
+_FILLED = 0.9
 _NIXL = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
 
 
@@ -76,6 +78,8 @@ class Loopback:
     host: str = "127.0.0.1"
     port: int | None = None
     """The serve port; the file's own when left out."""
+    gpu_share: float | None = None
+    """The part of a GPU that each engine takes, where several share one; a whole one each when left out."""
     name: str = "loopback"
 
     def edits(self, app: ServeApp) -> Iterator[Edit]:
@@ -85,6 +89,8 @@ class Loopback:
             if self.model_source:
                 yield _model_source(engine, self.model_source, "the weights named on the command line")
             yield from _transfer(engine, "UCX", "one host: shared memory, NVLink or loopback")
+            if self.gpu_share is not None:
+                yield from _shared(engine, self.gpu_share)
 
 
 @dataclass(frozen=True)
@@ -216,6 +222,18 @@ def _transfer(engine: Engine, backend: str, reason: str) -> Iterator[Edit]:
         "its own range for NIXL's handshakes, whoever shares the host",
         Kind.DEFAULT,
     )
+
+
+def _shared(engine: Engine, share: float) -> Iterator[Edit]:
+    """Ray counts what is asked of it, vLLM what it takes: both are told the same part of the GPU."""
+    reason = "engines share a GPU"
+    yield Edit((*engine.path, "placement_group_config"), {"bundle_per_worker": {"GPU": share}}, reason)
+    variables = (*engine.path, "runtime_env", "env_vars")
+    yield Edit(
+        (*variables, "VLLM_RAY_PER_WORKER_GPUS"), str(share), "vLLM's workers ask for a whole GPU else"
+    )
+    path = (*engine.path, "engine_kwargs", "gpu_memory_utilization")
+    yield Edit(path, round(_FILLED * share, 3), reason)
 
 
 def _pinned(engine: Engine, nodes: Nodes) -> Iterator[Edit]:

@@ -127,6 +127,16 @@ def test_other_pods_reach_the_endpoint_on_efa_and_nobody_else_does_on_one_host()
     assert render(app, Cpu(port=8123)).config["http_options"] == {"host": "127.0.0.1", "port": 8123}
 
 
+def test_engines_that_share_a_gpu_tell_ray_and_vllm_the_same_part() -> None:
+    app = parsed(prefill_decode())
+    rendered = render(app, Loopback(gpu_share=0.4))
+    for each in _engines(rendered).values():
+        assert each.bundles == ({"GPU": 0.4},)
+        assert each.config.runtime_env.env_vars["VLLM_RAY_PER_WORKER_GPUS"] == "0.4"
+        assert each.arguments["gpu_memory_utilization"] == pytest.approx(0.36)
+    assert "VLLM_RAY_PER_WORKER_GPUS" not in render(app, Loopback()).text
+
+
 def test_cpu_takes_out_what_needs_a_gpu_and_takes_in_a_small_model() -> None:
     rendered = render(example("qwen3.5-9b"), Cpu("./tiny-qwen3"))
     for each in _engines(rendered).values():

@@ -1,0 +1,178 @@
+"""Answers questions about prefill/decode on this machine's GPUs, each a step with a time limit and a result file.
+
+    python -m benchmarks.gpu.run --out OUT [--steps machine transport parity+hybrid blocks] [--seconds 560]
+
+Steps run in the order given, those joined with + at once. A step that fails, or takes too long, leaves what it had
+noted and its error, and the next one goes on. OUT/*.json are the results, OUT/logs.tar.xz the engines' logs, shortened.
+`--cpu` tries every line of it with a tiny model on a CPU. `docs/benchmarks.md` is made from results by report.py.
+"""
+
+# ruff: noqa: T201 - a script for people
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.gpu.engines import Place
+from benchmarks.gpu.steps import REPOSITORY, STEPS, Notes, Plan
+from kvrelay.local.serving.containment import SESSION_VARIABLE, end_processes
+
+LIMITS = {
+    "machine": 170,
+    "transport": 130,
+    "parity": 260,
+    "blocks": 330,
+    "hybrid": 260,
+    "misconfigured": 260,
+    "serve": 560,
+    "compare": 1800,
+}
+"""Seconds that a step may take, unless less is left of the run."""
+_LOG_BYTES = 150_000
+
+
+def run_all(steps: Sequence[str], arguments: Sequence[str], out: Path, seconds: float) -> bool:
+    """Runs steps as processes of their own. Returns whether all ended well."""
+    deadline, well = time.monotonic() + seconds, True
+    for group in steps:
+        names = group.split("+")
+        left = deadline - time.monotonic()
+        if left < 20:
+            print(f"{group}: no time left", flush=True)
+            well = False
+            continue
+        limits = {name: min(left - 10, LIMITS[name]) for name in names}
+        began = time.monotonic()
+        started = {name: _start(name, [*arguments, "--limit", str(limits[name])]) for name in names}
+        for name, (process, session) in started.items():
+            well &= _await(name, process, session, min(deadline - 5, began + limits[name] + 5))
+    return well
+
+
+def _start(name: str, arguments: Sequence[str]) -> tuple[subprocess.Popen[bytes], str]:
+    session = secrets.token_hex(8)
+    command = [sys.executable, "-m", "benchmarks.gpu.run", "--only", name, *arguments]
+    environment = os.environ | {SESSION_VARIABLE: session, "PYTHONUNBUFFERED": "1"}
+    print(f"{name}: begins", flush=True)
+    return subprocess.Popen(command, env=environment, cwd=REPOSITORY, start_new_session=True), session
+
+
+def _await(name: str, process: subprocess.Popen[bytes], session: str, deadline: float) -> bool:
+    try:
+        process.wait(max(deadline - time.monotonic(), 1))
+    except subprocess.TimeoutExpired:
+        # First politely, so that it notes why; what it started carries the session's mark.
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(8)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    ended = end_processes(session, grace=3)
+    how = "done" if process.returncode == 0 else f"ended with {process.returncode}"
+    print(f"{name}: {how}, {ended} left over", flush=True)
+    return process.returncode == 0
+
+
+def run_one(name: str, plan: Plan) -> bool:
+    """One step in this process. Its error, if any, is in its result file."""
+    plan.out.mkdir(parents=True, exist_ok=True)
+    notes = Notes(plan.out / f"{name}.json")
+    notes.note("begun", datetime.now(UTC).isoformat(timespec="seconds"))
+    notes.note(
+        "conditions",
+        {"model": plan.model, "device": plan.place.device, "gpus": plan.gpus, "UCX_TLS": plan.ucx_tls},
+    )
+    try:
+        STEPS[name](plan, notes)
+    except BaseException as error:
+        notes.note("error", "".join(traceback.format_exception(error))[-4000:])
+        return False
+    return True
+
+
+def keep_logs(work: Path, out: Path) -> None:
+    """The beginning and the end of every log, in one archive."""
+    with tarfile.open(out / "logs.tar.xz", "w:xz") as tar:
+        for log in sorted((work / "logs").glob("*")):
+            content = log.read_bytes()
+            if len(content) > 2 * _LOG_BYTES:
+                content = content[:_LOG_BYTES] + b"\n[...]\n" + content[-_LOG_BYTES:]
+            short = log.with_suffix(".short")
+            short.write_bytes(content)
+            tar.add(short, log.name)
+            short.unlink()
+
+
+def collect(out: Path) -> None:
+    """All results and raw measurements in one archive too, for those who may take few files away."""
+    with tarfile.open(out / "results.tar.xz", "w:xz") as tar:
+        for file in sorted((*out.glob("*.json"), *out.glob("*.jsonl"))):
+            tar.add(file, file.name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--steps", nargs="+", default=["machine", "transport", "compare"], help="default: %(default)s"
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--work", type=Path, default=Path("/tmp/kvrelay-gpu"), help="models and logs (%(default)s)"
+    )
+    parser.add_argument("--cpu", action="store_true", help="try it all with a tiny model")
+    parser.add_argument(
+        "--model", default="Qwen/Qwen3-8B", help="whose shape the random model has (%(default)s)"
+    )
+    parser.add_argument("--gpus", type=int, default=1, help="with 2, prefill and decode have one each")
+    parser.add_argument("--seconds", type=float, default=3600, help="for all steps (default: %(default)s)")
+    parser.add_argument(
+        "--rates", default="4.5,11,21.5", help="of `compare`, requests a second (%(default)s)"
+    )
+    parser.add_argument(
+        "--load-seconds", type=float, default=60, help="of `compare`, each rate (%(default)s)"
+    )
+    parser.add_argument("--ucx-tls", default="", help="UCX_TLS for the engines")
+    parser.add_argument("--only", choices=sorted(STEPS), help=argparse.SUPPRESS)
+    parser.add_argument("--limit", type=float, default=3600, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    unknown = {name for group in asked.steps for name in group.split("+")} - set(STEPS)
+    if unknown:
+        parser.error(f"--steps: {', '.join(sorted(unknown))} unknown; there are {', '.join(STEPS)}")
+    out, work = asked.out.resolve(), asked.work.resolve()
+    if asked.only:
+        place = Place("cpu" if asked.cpu else "cuda", work)
+        rates = tuple(float(rate) for rate in asked.rates.split(","))
+        plan = Plan(
+            place, out, asked.model, asked.gpus, asked.limit, rates, asked.load_seconds, asked.ucx_tls
+        )
+        sys.exit(0 if run_one(asked.only, plan) else 1)
+    out.mkdir(parents=True, exist_ok=True)
+    (work / "logs").mkdir(parents=True, exist_ok=True)
+    handed = ["--out", str(out), "--work", str(work), "--model", asked.model, "--gpus", str(asked.gpus)]
+    handed += ["--rates", asked.rates, "--load-seconds", str(asked.load_seconds), "--ucx-tls", asked.ucx_tls]
+    well = run_all(asked.steps, handed + ["--cpu"] * asked.cpu, out, asked.seconds)
+    keep_logs(work, out)
+    collect(out)
+    for file in sorted(out.glob("*.json")):
+        found = json.loads(file.read_text())
+        if "error" in found:
+            print(f"{file.name}: {found['error'].strip().splitlines()[-1]}", flush=True)
+    sys.exit(0 if well else 1)
+
+
+if __name__ == "__main__":
+    main()
