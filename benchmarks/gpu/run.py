@@ -74,7 +74,7 @@ def _await(name: str, process: subprocess.Popen[bytes], session: str, deadline: 
         process.wait(max(deadline - time.monotonic(), 1))
     except subprocess.TimeoutExpired:
         # First politely, so that it notes why; what it started carries the session's mark.
-        process.send_signal(signal.SIGINT)
+        process.terminate()
         try:
             process.wait(8)
         except subprocess.TimeoutExpired:
@@ -94,12 +94,17 @@ def run_one(name: str, plan: Plan) -> bool:
         "conditions",
         {"model": plan.model, "device": plan.place.device, "gpus": plan.gpus, "UCX_TLS": plan.ucx_tls},
     )
+    signal.signal(signal.SIGTERM, _out_of_time)
     try:
         STEPS[name](plan, notes)
     except BaseException as error:
         notes.note("error", "".join(traceback.format_exception(error))[-4000:])
         return False
     return True
+
+
+def _out_of_time(*_: object) -> None:
+    raise TimeoutError("the step's time is up")
 
 
 def keep_logs(work: Path, out: Path) -> None:

@@ -1,0 +1,101 @@
+"""The page is made from results; what they lack is open, not invented."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.gpu.report import QUESTIONS, Run, draw, page, table, take
+
+BEGUN: dict[str, Any] = {
+    "begun": "2026-12-02T20:00:00+00:00",
+    "conditions": {"gpus": 1, "model": "Qwen/Qwen3-4B"},
+}
+MEANS = {
+    "transfers": 3.0,
+    "bytes": 75e6,
+    "descriptors": 36.0,
+    "post_s": 0.0005,
+    "transfer_s": 0.004,
+    "gb_per_s": 18.75,
+}
+TRANSPORT = BEGUN | {
+    "UCX_TLS=unset 75 MB": {
+        "measured": [
+            {"pieces": 36, "post_ms": 0.1, "whole_ms": 4.25, "gb_per_s": 17.6, "right": True},
+            {"pieces": 1188, "post_ms": 2.0, "whole_ms": 12.0, "gb_per_s": 6.25, "right": True},
+        ]
+    },
+    "UCX_TLS=tcp 75 MB": {"failed": "EngineError: no transport"},
+}
+BLOCKS = BEGUN | {
+    "block_16": {
+        "probes": {"fresh 512": MEANS, "used 512": MEANS | {"descriptors": 1188.0}},
+        "load": {
+            "figures": [{"kind": None, "rate": 6.0, "requests": 9, "whole": 9, "ttft_s": None, "itl_s": None}]
+        },
+    }
+}
+MISCONFIGURED = BEGUN | {
+    "right": {"verdicts": [{"claim": "KV moved", "held": True, "saw": ""}], "answers": [{"error": ""}]},
+    "no connector": {
+        "verdicts": [{"claim": "KV moved", "held": False, "saw": ""}],
+        "answers": [{"error": "500: refused"}],
+    },
+}
+
+
+@pytest.fixture
+def run() -> Run:
+    return Run("2026-12-02-h200", {"transport": TRANSPORT, "blocks": BLOCKS, "misconfigured": MISCONFIGURED})
+
+
+def test_without_a_run_every_question_is_open() -> None:
+    text = page([])
+    assert text.count("\nOpen") == len(QUESTIONS)
+    assert all(f"--steps {question.step}`" in text for question in QUESTIONS)
+
+
+def test_a_runs_figures_are_on_the_page_with_where_they_are_from(run: Run) -> None:
+    text = page([run])
+    assert "| unset | 75 | 1188 | 2 | 12 | 6.25 | yes |" in text
+    assert "| 16 | 512 | used | 1,188 | 0.5 | 4 | 18.8 |" in text
+    assert "(benchmarks/2026-12-02-h200/blocks.json), all engines on one GPU" in text
+    assert "Open on two GPUs: `python -m benchmarks.gpu.run --out OUT --gpus 2 --steps compare`" in text
+
+
+def test_what_failed_is_said(run: Run) -> None:
+    assert "UCX_TLS=tcp 75 MB: failed with `EngineError: no transport`" in page([run])
+    assert "| no connector | KV moved | 500: refused |" in page([run])
+
+
+def test_charts_are_the_same_each_time(run: Run, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        draw([run], tmp_path / name)
+    for chart in ("transport.svg", "blocks.svg"):
+        assert (tmp_path / "one" / chart).read_bytes() == (tmp_path / "other" / chart).read_bytes()
+
+
+def test_a_taken_run_is_read_back_and_its_requests_are_compressed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "transport.json").write_text(json.dumps(TRANSPORT))
+    (out / "bench-ttft-512.json").write_text('{"cells": []}')
+    with tarfile.open(out / "results.tar.xz", "w:xz") as tar:
+        for file in out.glob("*.json"):
+            tar.add(file, file.name)
+    take(out, tmp_path / "2026-12-02-h200")
+    assert Run.read(tmp_path / "2026-12-02-h200").steps == {"transport": TRANSPORT}
+    kept = tmp_path / "2026-12-02-h200" / "bench-ttft-512.json.xz"
+    assert lzma.decompress(kept.read_bytes()) == b'{"cells": []}'
+
+
+def test_cells_of_tables_hold_no_bars() -> None:
+    assert table(["a"], [["x|y\nz"]]) == "| a |\n|---|\n| x\\|y z |\n"
+    assert table(["a"], []) == ""
