@@ -9,7 +9,7 @@ READY := .venv/.ready
 # Some machines set it; each of the many short programs here would then compile all its modules anew, twice as slow.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup up down test tools test-kubernetes test-serving lint types synth diff docs manifests deploy destroy clean
+.PHONY: help setup up down test tools test-kubernetes test-serving bench-gpu lint types synth diff docs manifests deploy destroy clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -50,6 +50,14 @@ test-kubernetes: setup ## The tests against a real Kubernetes and KubeRay operat
 
 test-serving: setup ## The tests that need Ray and vLLM: what Ray says to every serve config, and the app served here.
 	@kvrelay local serving-environment && KVRELAY_TEST_SERVING=1 pytest -q -rA tests/serve_app tests/serving tests/bench tests/container
+
+# Of an environment with ray[llm] and two GPUs; kvrelay itself is read from here.
+GPU_PYTHON ?= python3
+bench-gpu: ## Prefill/decode against ordinary replicas on this machine's two GPUs; GPU_PYTHON=the python with ray[llm].
+	@$(GPU_PYTHON) -c 'import torch, vllm, ray, nixl; assert torch.cuda.device_count() >= 2' 2>/dev/null || \
+	  { echo "bench-gpu: needs two GPUs and ray[llm]==2.58.0: make bench-gpu GPU_PYTHON=/path/to/python"; exit 2; }
+	@PYTHONPATH=$(CURDIR) $(GPU_PYTHON) -m benchmarks.gpu.run --gpus 2 --out dist/gpu \
+	  --steps machine transport parity blocks serve compare
 
 lint: setup
 	@ruff check .

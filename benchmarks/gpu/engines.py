@@ -43,11 +43,14 @@ class Place:
             "DO_NOT_TRACK": "1",
             "PYTHONUNBUFFERED": "1",
             "VLLM_NIXL_SIDE_CHANNEL_HOST": "127.0.0.1",
+            "VLLM_HOST_IP": "127.0.0.1",
             # A prefill keeps what nobody fetched for so many seconds.
             "VLLM_NIXL_ABORT_REQUEST_TIMEOUT": "120",
         }
+        # FlashInfer's sampler is no part of what is packed, and greedy answers need none.
+        gpu = {"VLLM_USE_FLASHINFER_SAMPLER": "0"}
         cpu = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
-        return common | ({} if self.gpu else cpu)
+        return common | (gpu if self.gpu else cpu)
 
     def arguments(self, pool_bytes: int | None = None) -> dict[str, Any]:
         """What every engine's arguments hold here: several share a device, so the pool is given in bytes."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvrelay.ops.answers import Answer, ask_all
-from kvrelay.ops.endpoint import Endpoint
+from kvrelay.ops.endpoint import Endpoint, EndpointError
 from kvrelay.ops.engine_metrics import EngineCounts, EngineRole, Sample, engine_counts, parse, scrape
 from kvrelay.ops.proof import Evidence, KvGeometry, Verdict, verdicts
 from kvrelay.ops.proof_prompts import PLAIN_TOKENS, ProofPrompt, proof_prompts
@@ -53,7 +53,11 @@ def judged(
     began = time.monotonic()
     answers = answers_of(pair.endpoint, pair.model, prompts, seconds, at_once)
     took = time.monotonic() - began
-    prefill, decode = _counts_since(pair, before)
+    try:
+        prefill, decode = _counts_since(pair, before)
+    except EndpointError:
+        # An engine that has ended counts nothing.
+        prefill, decode = EngineCounts(), EngineCounts()
     evidence = Evidence(prompts, answers, reference, pair.geometry, prefill, decode)
     return {
         "seconds": round(took, 2),

@@ -114,8 +114,9 @@ def failures(found: Mapping[str, Any]) -> Iterator[str]:
 def show_transport(found: Mapping[str, Any]) -> Iterator[str]:
     rows = []
     for name, value in _named(found, "UCX_TLS="):
-        tls, size, _ = name.removeprefix("UCX_TLS=").split(" ")
+        tls = name.removeprefix("UCX_TLS=")
         for each in value.get("measured", []):
+            size = round(each["bytes"] / 1e6)
             rows.append(
                 [
                     tls,
@@ -299,8 +300,8 @@ QUESTIONS = (
         "4 and 7. What does prefill/decode add to TTFT, and how long is a cold start?",
         "serve",
         "Our own Serve config on Ray, rendered for one host. `pd` is as rendered, `once` has `pd_tokenize_once`, "
-        "`plain` is one ordinary replica; one request at a time. The first deployment has neither `VLLM_DP_MASTER_PORT` "
-        "nor `_prewarm_prefill_decode`.",
+        "`plain` is one ordinary replica; one request at a time. The first deployment has no `VLLM_DP_MASTER_PORT` "
+        "and no `_prewarm_prefill_decode`.",
         show_serve,
     ),
     Question(
@@ -375,8 +376,9 @@ def draw(runs: Sequence[Run], folder: Path) -> None:
 
     lines: dict[str, list[tuple[float, float]]] = {}
     for name, value in _named(newest("transport"), "UCX_TLS="):
-        points = [(each["pieces"], each["whole_ms"]) for each in value.get("measured", [])]
-        lines[name] = points
+        for each in value.get("measured", []):
+            line = f"{name}, {each['bytes'] / 1e6:.0f} MB"
+            lines.setdefault(line, []).append((each["pieces"], each["whole_ms"]))
     if any(lines.values()):
         figure, axes = pyplot.subplots(figsize=(7, 4))
         for name, points in lines.items():

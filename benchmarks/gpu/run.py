@@ -40,6 +40,7 @@ LIMITS = {
     "compare": 1800,
 }
 """Seconds that a step may take, unless less is left of the run."""
+SLOW_GB_PER_S = 3.0
 _LOG_BYTES = 150_000
 
 
@@ -57,7 +58,14 @@ def run_all(steps: Sequence[str], arguments: Sequence[str], out: Path, seconds: 
         began = time.monotonic()
         started = {name: _start(name, [*arguments, "--limit", str(limits[name])]) for name in names}
         for name, (process, session) in started.items():
-            well &= _await(name, process, session, min(deadline - 5, began + limits[name] + 5))
+            ended = _await(name, process, session, min(deadline - 5, began + limits[name] + 5))
+            if name == "machine" and not ended:
+                print(
+                    "machine: without what a run imports nothing else can go well; see machine.json",
+                    flush=True,
+                )
+                return False
+            well &= ended
     return well
 
 
@@ -94,13 +102,27 @@ def run_one(name: str, plan: Plan) -> bool:
         "conditions",
         {"model": plan.model, "device": plan.place.device, "gpus": plan.gpus, "UCX_TLS": plan.ucx_tls},
     )
-    signal.signal(signal.SIGTERM, _out_of_time)
     try:
         STEPS[name](plan, notes)
     except BaseException as error:
         notes.note("error", "".join(traceback.format_exception(error))[-4000:])
         return False
     return True
+
+
+def fastest(transport: Path) -> tuple[str, float]:
+    """The UCX_TLS that moved most GB/s in many pieces, and rightly, and how many; UCX's own choice if unknown."""
+    found = json.loads(transport.read_text()) if transport.is_file() else {}
+    speeds = [
+        (each["gb_per_s"], name.removeprefix("UCX_TLS=").replace("unset", ""))
+        for name, value in found.items()
+        if name.startswith("UCX_TLS=")
+        for each in value.get("measured", [])[-1:]
+        if each["right"]
+    ]
+    # UCX's own choice comes first, and stays unless another is clearly faster.
+    speed, tls = max(speeds, key=lambda pair: pair[0] * (1.1 if pair[1] == "" else 1), default=(0.0, ""))
+    return tls, speed
 
 
 def _out_of_time(*_: object) -> None:
@@ -150,7 +172,12 @@ def main() -> None:
     parser.add_argument(
         "--load-seconds", type=float, default=60, help="of `compare`, each rate (%(default)s)"
     )
-    parser.add_argument("--ucx-tls", default="", help="UCX_TLS for the engines")
+    parser.add_argument(
+        "--load-rate", type=float, default=6, help="of `blocks`, requests a second (%(default)s)"
+    )
+    parser.add_argument(
+        "--ucx-tls", default="", help="UCX_TLS for the engines; auto: the best that `transport` found"
+    )
     parser.add_argument("--only", choices=sorted(STEPS), help=argparse.SUPPRESS)
     parser.add_argument("--limit", type=float, default=3600, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -161,14 +188,20 @@ def main() -> None:
     if asked.only:
         place = Place("cpu" if asked.cpu else "cuda", work)
         rates = tuple(float(rate) for rate in asked.rates.split(","))
-        plan = Plan(
-            place, out, asked.model, asked.gpus, asked.limit, rates, asked.load_seconds, asked.ucx_tls
-        )
+        ucx_tls, rate = asked.ucx_tls, asked.load_rate
+        if ucx_tls == "auto":
+            ucx_tls, speed = fastest(out / "transport.json")
+            # What is slower than the load would only queue.
+            rate = rate if speed > SLOW_GB_PER_S else min(rate, 0.5)
+        load = (rates, asked.load_seconds, ucx_tls, rate)
+        plan = Plan(place, out, asked.model, asked.gpus, asked.limit, *load)
+        signal.signal(signal.SIGTERM, _out_of_time)
         sys.exit(0 if run_one(asked.only, plan) else 1)
     out.mkdir(parents=True, exist_ok=True)
     (work / "logs").mkdir(parents=True, exist_ok=True)
     handed = ["--out", str(out), "--work", str(work), "--model", asked.model, "--gpus", str(asked.gpus)]
     handed += ["--rates", asked.rates, "--load-seconds", str(asked.load_seconds), "--ucx-tls", asked.ucx_tls]
+    handed += ["--load-rate", str(asked.load_rate)]
     well = run_all(asked.steps, handed + ["--cpu"] * asked.cpu, out, asked.seconds)
     keep_logs(work, out)
     collect(out)

@@ -117,10 +117,12 @@ def _put(mapping: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 @contextlib.contextmanager
 def ray_head(place: Place, gpus: int, share: float | None) -> Iterator[None]:
-    """Ray's head on loopback with a driver of this process in it; what it started is ended with the block."""
+    """Ray's head with a driver of this process in it; what it started is ended with the block."""
     import ray
     from ray import serve
 
+    # Ray rewrites loopback to this where the machine has a network; the head must listen on the same.
+    address = str(ray.util.get_node_ip_address())
     temporary = place.work / "ray"
     shutil.rmtree(temporary, ignore_errors=True)
     environment = os.environ | {
@@ -134,7 +136,7 @@ def ray_head(place: Place, gpus: int, share: float | None) -> Iterator[None]:
         # Also what Ray's own tasks inherit before an app's environment is known.
         environment["VLLM_RAY_PER_WORKER_GPUS"] = str(share)
     command = [
-        sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--node-ip-address=127.0.0.1",
+        sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--node-ip-address={address}",
         f"--port={RAY_PORT}", "--include-dashboard=false", "--num-cpus=64", f"--num-gpus={gpus}",
         "--disable-usage-stats", "--object-store-memory=200000000", f"--metrics-export-port={METRICS_PORT}",
         f"--temp-dir={temporary}",
@@ -144,7 +146,7 @@ def ray_head(place: Place, gpus: int, share: float | None) -> Iterator[None]:
     with log.open("ab") as out:
         head = subprocess.Popen(command, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
     try:
-        _connect(head, log)
+        _connect(address, head, log)
         yield
     finally:
         with contextlib.suppress(Exception):
@@ -157,7 +159,7 @@ def ray_head(place: Place, gpus: int, share: float | None) -> Iterator[None]:
         _keep_logs(temporary, place.work / "logs")
 
 
-def _connect(head: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
+def _connect(address: str, head: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
     import ray
 
     deadline = time.monotonic() + seconds
@@ -165,7 +167,7 @@ def _connect(head: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> N
         if head.poll() is not None or time.monotonic() > deadline:
             raise EngineError(f"Ray did not start: {log.read_text(errors='replace')[-400:]}")
         try:
-            ray.init(address=f"127.0.0.1:{RAY_PORT}", namespace="serve", log_to_driver=False)
+            ray.init(address=f"{address}:{RAY_PORT}", namespace="serve", log_to_driver=False)
         except (ConnectionError, RuntimeError, ValueError):
             time.sleep(1.0)
         else:

@@ -71,6 +71,8 @@ class Plan:
     rates: tuple[float, ...]
     load_seconds: float
     ucx_tls: str
+    load_rate: float
+    """Of `blocks`, requests a second."""
 
     @property
     def small(self) -> bool:
@@ -143,31 +145,31 @@ def machine(plan: Plan, notes: Notes) -> None:
         "    from vllm.vllm_flash_attn.flash_attn_interface import is_fa_version_supported as fa\n"
         "    print('flash attention', [version for version in (2, 3, 4) if fa(version)])\n"
     )
-    notes.note("imports", _said([sys.executable, "-c", imports], 150)[-3000:])
+    said = _said([sys.executable, "-c", imports + "print('all imported')\n"], 150)
+    notes.note("imports", said[-3000:])
+    if "all imported" not in said:
+        raise EngineError("not all that a run imports is here")
 
 
 def transport(plan: Plan, notes: Notes) -> None:
     """NIXL alone: what UCX takes, and what pieces cost."""
     device = "cuda:0" if plan.place.gpu else "cpu"
-    sizes = ((75.0, "36,300,1188"), (1770.0, "36,6750,27000")) if plan.place.gpu else ((10.0, "36,300"),)
+    # The caches of 512 and of 12,000 tokens, whole layers and blocks of 64 and 16 tokens.
+    loads = "75:36/300/1188,1770:36/6750/27000" if plan.place.gpu else "10:36/300"
     for tls in dict.fromkeys((*TRANSPORTS, plan.ucx_tls)):
-        for megabytes, pieces in sizes:
-            name = f"UCX_TLS={tls or 'unset'} {megabytes:g} MB"
-            with notes.trying(name):
-                environment = os.environ | {"UCX_PROTO_INFO": "y", "UCX_LOG_LEVEL": "info"}
-                environment |= {"UCX_TLS": tls} if tls else {}
-                command = [sys.executable, "-m", "benchmarks.gpu.transport", "--device", device]
-                if plan.gpus > 1:
-                    command += ["--peer", "cuda:1"]
-                command += ["--megabytes", str(megabytes), "--pieces", pieces]
-                # Emulation moves 0.4 GB/s: enough to show it, not to wait for it.
-                said = _said(command, 40, environment)
-                lines = said.splitlines()
-                measured = [json.loads(line) for line in lines if line.startswith("{")]
-                notes.note(
-                    name,
-                    {"measured": measured, "ucx": roads(lines), "said": "" if measured else said[-1500:]},
-                )
+        name = f"UCX_TLS={tls or 'unset'}"
+        with notes.trying(name):
+            environment = os.environ | {"UCX_PROTO_INFO": "y", "UCX_LOG_LEVEL": "info"}
+            environment |= {"UCX_TLS": tls} if tls else {}
+            command = [sys.executable, "-m", "benchmarks.gpu.transport", "--device", device, "--loads", loads]
+            if plan.gpus > 1:
+                command += ["--peer", "cuda:1"]
+            said = _said(command, 60, environment)
+            lines = said.splitlines()
+            measured = [json.loads(line) for line in lines if line.startswith("{")]
+            notes.note(
+                name, {"measured": measured, "ucx": roads(lines), "said": "" if measured else said[-1500:]}
+            )
 
 
 def parity(plan: Plan, notes: Notes) -> None:
@@ -254,9 +256,13 @@ def _blocks_of(
 
     probe("fresh")
     before = transfer_sums(decode.metrics())
-    rate = 1.0 if plan.small else 6.0
     found["load"] = _bench(
-        plan, notes.path.with_name(f"bench-blocks-{size}.json"), {f"block-{size}": front.url}, mix, [rate], 20
+        plan,
+        notes.path.with_name(f"bench-blocks-{size}.json"),
+        {f"block-{size}": front.url},
+        mix,
+        [plan.load_rate],
+        20,
     )
     found["transfers_under_load"] = per_transfer(before, transfer_sums(decode.metrics()))
     probe("used")
@@ -267,7 +273,11 @@ def _blocks_of(
 def hybrid(plan: Plan, notes: Notes) -> None:
     """A hybrid model (gated delta nets and full attention): whether P/D works, how, and if it is right."""
     shape = Shape.of("Qwen/Qwen3.5-9B", layers=8)
-    folder = model_folder(plan, shape, notes, "qwen3.5-9b-8-layers")
+    if plan.small:
+        sizes = {"hidden_size": 256, "intermediate_size": 512, "vocab_size": 1024, "num_attention_heads": 4}
+        sizes |= {"num_key_value_heads": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
+        shape = Shape("small hybrid", {**shape.text, **sizes}, "float32")
+    folder = model_folder(plan, shape, notes, f"qwen3.5-9b-8-layers{'-small' * plan.small}")
     arguments = plan.place.arguments(6_000_000_000) | {"max_model_len": 8192, "language_model_only": True}
     arguments |= {"enforce_eager": True, "enable_prefix_caching": False}
     if plan.place.gpu:
@@ -332,9 +342,10 @@ def cases(plan: Plan) -> list[Case]:
 
 def misconfigured(plan: Plan, notes: Notes) -> None:
     """What happens in each wrong configuration, and which of verify's claims catches it."""
-    shape = plan.shape(None if plan.small else 4)
-    folder = model_folder(plan, shape, notes, None if plan.small else "four-layers")
-    common = plan.place.arguments(1_500_000_000) | {"max_model_len": 1024, "enforce_eager": True}
+    # What is asked here does not depend on size, and many engines start.
+    shape = Shape.tiny() if plan.small else Shape.of("Qwen/Qwen3-0.6B", layers=4)
+    folder = model_folder(plan, shape, notes, None if plan.small else "qwen3-0.6b-4-layers")
+    common = plan.place.arguments(500_000_000) | {"max_model_len": 1024, "enforce_eager": True}
     common |= {"enable_prefix_caching": False}
     # Two cores take minutes for each.
     wanted = cases(plan)[: 3 if plan.small else None]
@@ -354,7 +365,7 @@ def misconfigured(plan: Plan, notes: Notes) -> None:
             with notes.trying(case.name):
                 _misconfigured(plan, notes, number, case, common, folder, shape, prompts, reference)
 
-        with ThreadPoolExecutor(1 if plan.small else len(wanted)) as threads:
+        with ThreadPoolExecutor(1 if plan.small else 4) as threads:
             list(threads.map(tried, range(len(wanted)), wanted))
 
 

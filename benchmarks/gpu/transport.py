@@ -1,6 +1,6 @@
 """NIXL alone between two processes, without an engine: how long a cache of so many pieces takes, and over what.
 
-    python -m benchmarks.gpu.transport [--device cuda:0] [--peer cuda:1] [--megabytes 75] [--pieces 36,1188]
+    python -m benchmarks.gpu.transport [--device cuda:0] [--peer cuda:1] [--loads 75:36/1188,1770:36/27000]
 
 Prints one JSON object a line. One process holds a buffer with a pattern; the other reads it in pieces that do not lie
 beside each other, so that nothing merges them, and compares what came. What UCX takes is decided by its environment,
@@ -21,6 +21,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 TRIES = 5
+# Slow roads show soon how slow they are.
+_PATIENCE_SECONDS = 3.0
 
 
 def descriptors(base: int, total: int, pieces: int, device: int) -> list[tuple[int, int, int]]:
@@ -39,21 +41,22 @@ def hold(connection: Connection, device: str, total: int) -> None:
     agent.deregister_memory(registered)
 
 
-def read(connection: Connection, device: str, peer: str, total: int, pieces: list[int]) -> None:
+def read(connection: Connection, device: str, peer: str, loads: list[tuple[int, int]]) -> None:
     """The side that decode has: reads and times."""
     import torch
 
-    agent, buffer = _agent("reader"), _buffer(device, 2 * total)
+    agent, buffer = _agent("reader"), _buffer(device, 2 * max(total for total, _ in loads))
     registered = agent.register_memory(buffer)
     metadata, base = connection.recv()
     name = agent.add_remote_agent(metadata)
     memory = "VRAM" if device.startswith("cuda") else "DRAM"
     wanted = _pattern(buffer)
-    for count in pieces:
+    for total, count in loads:
         mine = agent.get_xfer_descs(descriptors(buffer.data_ptr(), total, count, _index(device)), memory)
         theirs = agent.get_xfer_descs(descriptors(base, total, count, _index(peer)), memory)
-        posts, wholes = [], []
-        for _ in range(TRIES):
+        posts: list[float] = []
+        wholes: list[float] = []
+        while len(wholes) < TRIES and sum(wholes) < _PATIENCE_SECONDS:
             buffer.zero_()
             if device.startswith("cuda"):
                 torch.cuda.synchronize()
@@ -88,6 +91,14 @@ def read(connection: Connection, device: str, peer: str, total: int, pieces: lis
     agent.deregister_memory(registered)
 
 
+def loads_of(text: str) -> list[tuple[int, int]]:
+    """`75:36/1188,1770:36` as pairs of bytes and pieces."""
+    loads = (load.partition(":") for load in text.split(","))
+    return [
+        (round(float(size) * 1e6), int(count)) for size, _, counts in loads for count in counts.split("/")
+    ]
+
+
 def _agent(name: str) -> Any:
     from nixl._api import nixl_agent, nixl_agent_config
 
@@ -103,7 +114,8 @@ def _buffer(device: str, size: int) -> Any:
 def _pattern(buffer: Any) -> Any:
     import torch
 
-    return (torch.arange(buffer.numel(), device=buffer.device, dtype=torch.int32) % 251).to(torch.uint8)
+    size = buffer.numel()
+    return torch.arange(251, device=buffer.device, dtype=torch.uint8).repeat(size // 251 + 1)[:size]
 
 
 def _index(device: str) -> int:
@@ -117,17 +129,15 @@ def main() -> None:
     parser.add_argument("--device", default="cuda:0", help="the reader's (default: %(default)s)")
     parser.add_argument("--peer", help="the holder's (default: the reader's)")
     parser.add_argument(
-        "--megabytes", type=float, default=75, help="10^6 bytes to move (default: %(default)s)"
+        "--loads", default="75:36/300/1188", help="10^6 bytes:pieces/pieces,... (%(default)s)"
     )
-    parser.add_argument("--pieces", default="36,300,1188", help="default: %(default)s")
     asked = parser.parse_args()
-    total, peer = round(asked.megabytes * 1e6), asked.peer or asked.device
-    pieces = [int(count) for count in asked.pieces.split(",")]
+    loads, peer = loads_of(asked.loads), asked.peer or asked.device
     spawning = multiprocessing.get_context("spawn")
     there, here = spawning.Pipe()
-    holder = spawning.Process(target=hold, args=(there, peer, total), daemon=True)
+    holder = spawning.Process(target=hold, args=(there, peer, max(total for total, _ in loads)), daemon=True)
     holder.start()
-    read(here, asked.device, peer, total, pieces)
+    read(here, asked.device, peer, loads)
     here.send("done")
     holder.join(20)
     if holder.is_alive():

@@ -15,7 +15,7 @@ from benchmarks.gpu.evidence import (
 )
 from benchmarks.gpu.relay import first_half, labelled
 from benchmarks.gpu.steps import roads
-from benchmarks.gpu.transport import descriptors
+from benchmarks.gpu.transport import descriptors, loads_of
 from kvrelay.ops.answers import Answer
 from kvrelay.ops.engine_metrics import EngineRole, engine_counts, parse
 from kvrelay.ops.proof_prompts import ProofPrompt
@@ -97,6 +97,7 @@ def test_prefill_is_asked_for_one_token_and_a_hand_over() -> None:
 
 def test_pieces_do_not_lie_beside_each_other() -> None:
     pieces = descriptors(1000, 80, 4, 0)
+    assert loads_of("75:36/1188,1770:36") == [(75_000_000, 36), (75_000_000, 1188), (1_770_000_000, 36)]
     assert pieces == [(1000, 20, 0), (1040, 20, 0), (1080, 20, 0), (1120, 20, 0)]
 
 

@@ -25,13 +25,20 @@ MEANS = {
     "gb_per_s": 18.75,
 }
 TRANSPORT = BEGUN | {
-    "UCX_TLS=unset 75 MB": {
+    "UCX_TLS=unset": {
         "measured": [
-            {"pieces": 36, "post_ms": 0.1, "whole_ms": 4.25, "gb_per_s": 17.6, "right": True},
-            {"pieces": 1188, "post_ms": 2.0, "whole_ms": 12.0, "gb_per_s": 6.25, "right": True},
+            {"pieces": 36, "bytes": 75e6, "post_ms": 0.1, "whole_ms": 4.25, "gb_per_s": 17.6, "right": True},
+            {
+                "pieces": 1188,
+                "bytes": 75e6,
+                "post_ms": 2.0,
+                "whole_ms": 12.0,
+                "gb_per_s": 6.25,
+                "right": True,
+            },
         ]
     },
-    "UCX_TLS=tcp 75 MB": {"failed": "EngineError: no transport"},
+    "UCX_TLS=tcp": {"failed": "EngineError: no transport"},
 }
 BLOCKS = BEGUN | {
     "block_16": {
@@ -70,7 +77,7 @@ def test_a_runs_figures_are_on_the_page_with_where_they_are_from(run: Run) -> No
 
 
 def test_what_failed_is_said(run: Run) -> None:
-    assert "UCX_TLS=tcp 75 MB: failed with `EngineError: no transport`" in page([run])
+    assert "UCX_TLS=tcp: failed with `EngineError: no transport`" in page([run])
     assert "| no connector | KV moved | 500: refused |" in page([run])
 
 
