@@ -45,7 +45,7 @@ test-kubernetes: setup ## The tests against a real Kubernetes and KubeRay operat
 	@if ! kvrelay local cluster tools --check >/dev/null && ! command -v go >/dev/null; then \
 	  echo "test-kubernetes: not run, go is not on PATH and the programs are not built"; \
 	else \
-	  kvrelay local cluster tools && KVRELAY_KUBERNETES=1 pytest -q tests/kubernetes; \
+	  kvrelay local cluster tools && KVRELAY_KUBERNETES=1 pytest -q tests/kubernetes tests/ops/test_wait_kubernetes.py; \
 	fi
 
 test-serving: setup ## The tests that need Ray and vLLM: what Ray says to every serve config, and the app served here.
