@@ -8,6 +8,7 @@ import contextlib
 import copy
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -163,6 +164,7 @@ def _connect(address: str, head: subprocess.Popen[bytes], log: Path, seconds: fl
     import ray
 
     deadline = time.monotonic() + seconds
+    ending = signal.getsignal(signal.SIGTERM)
     while True:
         if head.poll() is not None or time.monotonic() > deadline:
             raise EngineError(f"Ray did not start: {log.read_text(errors='replace')[-400:]}")
@@ -171,6 +173,8 @@ def _connect(address: str, head: subprocess.Popen[bytes], log: Path, seconds: fl
         except (ConnectionError, RuntimeError, ValueError):
             time.sleep(1.0)
         else:
+            # Ray's own way to end would leave no word of why.
+            signal.signal(signal.SIGTERM, ending)
             return
 
 

@@ -84,8 +84,9 @@ class Applied:
         if status.get("observedGeneration") != now["metadata"]["generation"]:
             return False
         if item["kind"] == "Deployment":
-            return status.get("updatedReplicas") == status.get("readyReplicas") == now["spec"]["replicas"]
-        return status.get("updatedNumberScheduled", 0) == status["desiredNumberScheduled"]
+            wanted = now["spec"]["replicas"]
+            return bool(status.get("updatedReplicas") == status.get("readyReplicas") == wanted)
+        return bool(status.get("updatedNumberScheduled", 0) == status["desiredNumberScheduled"])
 
     def ray_cluster(self) -> str:
         """The Ray cluster that KubeRay wants: none here ever serves, so it stays pending."""
