@@ -78,6 +78,8 @@ class Program:
     process: subprocess.Popen[bytes] | None = None
     began: float = field(default_factory=time.monotonic)
     ready_after: float | None = None
+    again: bool = False
+    """Whether it had to be started a second time, for a port that another had taken."""
 
     @property
     def url(self) -> str:
@@ -100,7 +102,12 @@ class Program:
                     self.ready_after = time.monotonic() - self.began
                     return self
             if self.process is None or self.process.poll() is not None:
-                raise EngineError(f"{self.name} ended: {last_error(self.log)}")
+                said = last_error(self.log)
+                if "address already in use" not in said.lower() or self.again:
+                    raise EngineError(f"{self.name} ended: {said}")
+                # vLLM looks for a free port and takes it later: of many that start at once, two may choose one.
+                self.again = True
+                self.start()
             if time.monotonic() > deadline:
                 raise EngineError(f"{self.name} is not ready in time; it said: {last_error(self.log)}")
             time.sleep(0.5)

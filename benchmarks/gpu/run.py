@@ -57,7 +57,7 @@ def run_all(steps: Sequence[str], arguments: Sequence[str], out: Path, seconds: 
         # A trial on a CPU takes what it takes.
         limits = {name: left - 10 if "--cpu" in arguments else min(left - 10, LIMITS[name]) for name in names}
         began = time.monotonic()
-        started = {name: _start(name, [*arguments, "--limit", str(limits[name])]) for name in names}
+        started = {name: _start(name, arguments) for name in names}
         for name, (process, session) in started.items():
             ended = _await(name, process, session, min(deadline - 5, began + limits[name] + 5))
             if name == "machine" and not ended:
@@ -180,7 +180,6 @@ def main() -> None:
         "--ucx-tls", default="", help="UCX_TLS for the engines; auto: the best that `transport` found"
     )
     parser.add_argument("--only", choices=sorted(STEPS), help=argparse.SUPPRESS)
-    parser.add_argument("--limit", type=float, default=3600, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     unknown = {name for group in asked.steps for name in group.split("+")} - set(STEPS)
     if unknown:
@@ -195,7 +194,7 @@ def main() -> None:
             # What is slower than the load would only queue.
             rate = rate if speed > SLOW_GB_PER_S else min(rate, 0.5)
         load = (rates, asked.load_seconds, ucx_tls, rate)
-        plan = Plan(place, out, asked.model, asked.gpus, asked.limit, *load)
+        plan = Plan(place, out, asked.model, asked.gpus, *load)
         signal.signal(signal.SIGTERM, _out_of_time)
         sys.exit(0 if run_one(asked.only, plan) else 1)
     out.mkdir(parents=True, exist_ok=True)

@@ -66,8 +66,6 @@ class Plan:
     out: Path
     model: str
     gpus: int
-    seconds: float
-    """What a step may take."""
     rates: tuple[float, ...]
     load_seconds: float
     ucx_tls: str
@@ -234,10 +232,10 @@ def blocks(plan: Plan, notes: Notes) -> None:
     if plan.small:
         # Two cores carry one pair at a time.
         for size, programs in pairs:
-            with running(programs, plan.seconds):
+            with running(programs, plan.start_seconds):
                 _blocks_of(plan, notes, size, programs, probes, mix)
         return
-    with running([program for _, programs in pairs for program in programs], plan.seconds):
+    with running([program for _, programs in pairs for program in programs], plan.start_seconds):
         notes.note("ready_s", {each.name: each.ready_after for _, programs in pairs for each in programs})
         for size, programs in pairs:
             with notes.trying(f"block_{size}"):
@@ -362,7 +360,7 @@ def misconfigured(plan: Plan, notes: Notes) -> None:
         9399,
         common | {"block_size": wanted[0].prefill["block_size"]},
     )
-    with running([plain], plan.seconds):
+    with running([plain], plan.start_seconds):
         reference = answers_of(Endpoint(plain.url), MODEL_ID, prompts, 120)
         notes.note("reference", {"errors": [answer.error for answer in reference if answer.error]})
 
@@ -396,7 +394,7 @@ def _misconfigured(
     front = relay(
         place, f"{name}-relay", port + 2, prefill.url, decode.url, *(["--forgetful"] * case.forgetful)
     )
-    with running([prefill, decode, front], plan.seconds):
+    with running([prefill, decode, front], plan.start_seconds):
         pair = Pair(
             front.url, MODEL_ID, KvGeometry(shape.kv_bytes_per_token, int(case.prefill["block_size"]))
         )
@@ -571,7 +569,7 @@ def _pair(
     plain: bool,
 ) -> Iterator[tuple[Pair, list[Program]]]:
     programs = _programs(plan, name, port, model, arguments, variables, plain)
-    with running(programs, plan.seconds):
+    with running(programs, plan.start_seconds):
         yield Pair(programs[2].url, MODEL_ID, KvGeometry(0, 1)), programs
 
 

@@ -48,7 +48,7 @@ def test_a_failed_step_leaves_what_it_knew_and_why_it_failed(
         raise ValueError("and then all of it")
 
     monkeypatch.setitem(STEPS, "machine", step)
-    plan = Plan(Place("cpu", tmp_path), tmp_path / "out", "tiny", 1, 60, (1.0,), 1, "", 1)
+    plan = Plan(Place("cpu", tmp_path), tmp_path / "out", "tiny", 1, (1.0,), 1, "", 1)
     assert not run_one("machine", plan)
     found = json.loads((tmp_path / "out" / "machine.json").read_text())
     assert found["first"] == {"failed": "ValueError: one part is broken"}
