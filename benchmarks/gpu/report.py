@@ -300,7 +300,7 @@ QUESTIONS = (
         "4 and 7. What does prefill/decode add to TTFT, and how long is a cold start?",
         "serve",
         "Our own Serve config on Ray, rendered for one host. `pd` is as rendered, `once` has `pd_tokenize_once`, "
-        "`plain` is one ordinary replica; one request at a time. The first deployment has no `VLLM_DP_MASTER_PORT` "
+        "`plain` is one ordinary replica; about a request a second. The first deployment has no `VLLM_DP_MASTER_PORT` "
         "and no `_prewarm_prefill_decode`.",
         show_serve,
     ),

@@ -261,7 +261,6 @@ def _blocks_of(
     probe("fresh")
     before = transfer_sums(decode.metrics())
     found["load"] = _bench(
-        plan,
         notes.path.with_name(f"bench-blocks-{size}.json"),
         {f"block-{size}": front.url},
         mix,
@@ -463,16 +462,13 @@ def serve(plan: Plan, notes: Notes) -> None:
 
 
 def _time_to_first_token(plan: Plan, notes: Notes, names: Sequence[str]) -> None:
-    """One request at a time, each endpoint in turn: nothing queues, so a first token's time is its own."""
+    """About one request a second, each endpoint in turn: hardly any waits for another."""
     lengths = (100, 500) if plan.small else (512, 4096, 8192)
     endpoints = {name: f"{URL}/{name}" for name in names}
     for length in lengths:
         file = notes.path.with_name(f"bench-ttft-{length}.json")
         with notes.trying(f"ttft_{length}"):
-            seconds = 10 if plan.small else 8
-            notes.note(
-                f"ttft_{length}", _bench(plan, file, endpoints, f"{length}/8", [1.5], seconds, rounds=2)
-            )
+            notes.note(f"ttft_{length}", _bench(file, endpoints, f"{length}/8", [1.2], 6, rounds=2))
 
 
 def compare(plan: Plan, notes: Notes) -> None:
@@ -498,7 +494,7 @@ def compare(plan: Plan, notes: Notes) -> None:
                 found = deploy(config_of([contender], folder, plan.place, share), plan.start_seconds)
                 file = notes.path.with_name(f"bench-{contender.name}.json")
                 where = {contender.name: contender.url}
-                load = _bench(plan, file, where, mix, plan.rates, plan.load_seconds)
+                load = _bench(file, where, mix, plan.rates, plan.load_seconds)
                 notes.note(contender.name, {"start": asdict(found[contender.name]), "load": load})
 
 
@@ -574,7 +570,6 @@ def _pair(
 
 
 def _bench(
-    plan: Plan,
     file: Path,
     endpoints: Mapping[str, str],
     mix: str,
