@@ -12,6 +12,7 @@ from kvrelay.errors import UserError
 from kvrelay.rules.checking import check_all, count
 from kvrelay.rules.output import as_github, as_json, as_sarif, as_text
 from kvrelay.rules.reading import Files, gathered
+from kvrelay.rules.registry import RULES
 from kvrelay.rules.rule import Finding, Level
 from kvrelay.yaml_source import MAX_BYTES, decode_text
 
@@ -49,10 +50,13 @@ def check(
     Exit codes: 0 nothing found, or warnings only; 1 errors found; 2 a file can't be used.
     """
     gc.disable()  # This process ends soon: collecting costs a third of the time of a large file and frees nothing.
-    findings = check_all(_read(files, manifests).subject())
+    read = _read(files, manifests)
+    findings = check_all(read.subject())
     text = _written(findings, output)
     if text:
         click.echo(text)
+    elif output == "text":
+        click.echo(f"{', '.join(read.names)}: nothing found by {len(RULES)} rules", err=True)
     failed = count(findings, Level.ERROR) or (strict and count(findings, Level.WARNING))
     context.exit(1 if failed else 0)
 
