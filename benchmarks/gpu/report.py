@@ -129,6 +129,9 @@ def show_transport(found: Mapping[str, Any]) -> Iterator[str]:
                 ]
             )
     yield table(["UCX_TLS", "MB", "pieces", "post ms", "whole ms", "GB/s", "right"], rows)
+    for name, value in _named(found, "UCX_TLS="):
+        told = [line for line in value.get("ucx", []) if "remote memory" in line]
+        yield "\n".join(f"- {name}: {line}" for line in told[:6]) + "\n" if told else ""
     yield "![Time of a transfer by its number of pieces](benchmarks/transport.svg)\n"
 
 

@@ -258,6 +258,8 @@ def _blocks_of(
             errors = [answer.error for answer in answers if answer.error]
             found["probes"][f"{when} {length}"] = means | ({"errors": errors} if errors else {})
 
+    # The handshake is no part of a transfer's time.
+    answers_of(Endpoint(front.url), MODEL_ID, [ProofPrompt((60,), 1)], 60)
     probe("fresh")
     before = transfer_sums(decode.metrics())
     found["load"] = _bench(
