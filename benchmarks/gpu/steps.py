@@ -400,7 +400,10 @@ def _misconfigured(
             front.url, MODEL_ID, KvGeometry(shape.kv_bytes_per_token, int(case.prefill["block_size"]))
         )
         found = judged(pair, prompts, reference, 45, at_once=4)
-        logs = {each.name: _lines(each, ("ERROR", "Error"))[-3:] for each in (prefill, decode)}
+        logs = {
+            each.name: [line for line in _lines(each, ("ERROR", "Error")) if "WARNING" not in line][-3:]
+            for each in (prefill, decode)
+        }
         found |= {
             "decode_transfers": per_transfer(_zero(), transfer_sums(decode.metrics()))
             if decode.alive
