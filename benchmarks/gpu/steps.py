@@ -191,11 +191,11 @@ def parity(plan: Plan, notes: Notes) -> None:
         plain = Endpoint(programs[-1].url)
         pair = Pair(pair.url, MODEL_ID, KvGeometry(shape.kv_bytes_per_token, block))
         reference = answers_of(plain, MODEL_ID, prompts, 120)
-        again = answers_of(plain, MODEL_ID, prompts, 120, at_once=8)
-        notes.note("plain_against_itself_in_batches", _summary(compared(prompts, again, reference)))
         for at_once in (1, 8):
             found = judged(pair, prompts, reference, 120, at_once=at_once)
             notes.note(f"pair_{at_once}_at_once", found | {"summary": _summary(found["answers"])})
+        again = answers_of(plain, MODEL_ID, prompts, 120, at_once=8)
+        notes.note("plain_against_itself_in_batches", _summary(compared(prompts, again, reference)))
         changed = [altered(prompt) for prompt in prompts]
         other = answers_of(plain, MODEL_ID, changed, 120)
         notes.note("first_token_altered", noticed(prompts, reference, other))
