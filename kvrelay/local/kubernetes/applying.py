@@ -31,8 +31,9 @@ def wait_until_served(api: Api, definition: str) -> None:
     """Returns once the server serves the kind of that CustomResourceDefinition. Raises TimeoutError."""
 
     def served() -> bool:
-        conditions = api.get(_CRD_API, "CustomResourceDefinition", definition).get("status", {})
-        states = {each["type"]: each["status"] for each in conditions.get("conditions", [])}
+        status = api.get(_CRD_API, "CustomResourceDefinition", definition).get("status", {})
+        # null, not absent, until the server's own controllers have seen it.
+        states = {each["type"]: each["status"] for each in status.get("conditions") or ()}
         if "False" in (states.get("NamesAccepted"), states.get("Established")):
             return False
         return states.get("Established") == "True" and _is_discovered(api, definition)
