@@ -81,6 +81,27 @@ def test_what_failed_is_said(run: Run) -> None:
     assert "| no connector | KV moved | 500: refused |" in page([run])
 
 
+def test_a_step_that_was_cut_says_so_and_stays_open() -> None:
+    verdicts = [{"claim": "KV moved", "held": True, "saw": "all"}]
+    parity = BEGUN | {"pair_1_at_once": {"verdicts": verdicts}, "error": "the step's time was up"}
+    text = page([Run("2026-12-02-h200", {"parity": parity})])
+    assert "| KV moved | yes | all |" in text
+    assert "The step ended early: `the step's time was up`" in text
+    assert "The rest is open: `python -m benchmarks.gpu.run --out OUT --gpus 1 --steps parity`" in text
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "|   0  NVIDIA H200                    On  |   00000000:00:06.0 Off |   0 |",
+        "|   1  NVIDIA H200                   Off  |   00000000:00:06.0 Off |   0 |",
+    ],
+)
+def test_the_machine_is_named_by_its_gpu(row: str) -> None:
+    said = f"| NVIDIA-SMI 580.159.04   Driver Version: 580.159.04   CUDA Version: 13.0 |\n{row}\n"
+    assert "| NVIDIA H200 | 1 |" in page([Run("a", {"machine": BEGUN | {"nvidia-smi": said}})])
+
+
 def test_charts_are_the_same_each_time(run: Run, tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()

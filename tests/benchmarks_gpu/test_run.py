@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.gpu.engines import Place
-from benchmarks.gpu.run import fastest, run_one
+from benchmarks.gpu.run import _out_of_time, fastest, run_one
 from benchmarks.gpu.steps import STEPS, Notes, Plan
 
 
@@ -54,3 +55,19 @@ def test_a_failed_step_leaves_what_it_knew_and_why_it_failed(
     assert found["first"] == {"failed": "ValueError: one part is broken"}
     assert found["second"] == 2
     assert "and then all of it" in found["error"]
+
+
+def test_the_end_of_a_steps_time_is_no_error_of_what_it_was_doing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step(plan: Plan, notes: Notes) -> None:
+        with notes.trying("first"), contextlib.suppress(Exception):
+            _out_of_time()
+        notes.note("second", "never")
+
+    monkeypatch.setitem(STEPS, "machine", step)
+    plan = Plan(Place("cpu", tmp_path), tmp_path / "out", "tiny", 1, (1.0,), 1, "", 1)
+    assert not run_one("machine", plan)
+    found = json.loads((tmp_path / "out" / "machine.json").read_text())
+    assert "the step's time is up" in found["error"]
+    assert "second" not in found
