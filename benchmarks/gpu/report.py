@@ -3,8 +3,9 @@
     python -m benchmarks.gpu.report                                   # the page, from what is there
     python -m benchmarks.gpu.report --take OUT --name 2026-12-02-h200 # first take a run's results in
 
-A run is a folder of the steps' result files and, compressed, of every request that was measured. Nothing on the page is
-typed by hand but the questions: what no run answers is shown as open, with the command that would answer it.
+A run is a folder of the steps' result files, as they are, and, compressed, of every request that was measured. What a
+person must add to them stands in the folder's remarks.yaml and is marked as such. What no run answers is shown as open,
+with the command that would answer it.
 """
 
 from __future__ import annotations
@@ -15,15 +16,17 @@ import lzma
 import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
 from rich.console import Console
 
 REPOSITORY = Path(__file__).parents[2]
 DATA = REPOSITORY / "docs" / "benchmarks"
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
+EQUAL = "answers equal one ordinary engine's"
 STEPS = ("machine", "transport", "parity", "blocks", "hybrid", "misconfigured", "serve", "compare")
 
 INTRODUCTION = """\
@@ -68,14 +71,29 @@ class Run:
 
     name: str
     steps: Mapping[str, Mapping[str, Any]]
+    remarks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By step: `said` by a person; `void`, the names of results whose answers were lost."""
 
     @classmethod
     def read(cls, folder: Path) -> Run:
         found = {name: folder / f"{name}.json" for name in STEPS}
-        return cls(
-            folder.name,
-            {name: json.loads(file.read_text()) for name, file in found.items() if file.is_file()},
-        )
+        steps = {name: json.loads(file.read_text()) for name, file in found.items() if file.is_file()}
+        said = folder / "remarks.yaml"
+        return cls(folder.name, steps, yaml.safe_load(said.read_text()) if said.is_file() else {})
+
+    def found(self, step: str) -> dict[str, Any]:
+        """The step's results without what a remark calls void."""
+        void = self.remarks.get(step, {}).get("void", ())
+        return {
+            name: _without_answers(value) if name in void else value
+            for name, value in self.steps[step].items()
+        }
+
+
+def _without_answers(result: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in result.items() if name not in ("answers", "summary")}
+    counted = [each for each in result["verdicts"] if each["claim"] != EQUAL]
+    return kept | {"verdicts": [{"claim": EQUAL, "held": "open", "saw": "see the remark"}, *counted]}
 
 
 @dataclass(frozen=True)
@@ -340,10 +358,13 @@ def page(runs: Sequence[Run]) -> str:
             where = f"[{run.name}](benchmarks/{run.name}/{question.step}.json)"
             shared = "" if gpus > 1 else ", all engines on one GPU"
             parts.append(f"Run {where}{shared}.\n")
-            found = run.steps[question.step]
+            found = run.found(question.step)
             parts += [part for part in question.show(found) if part]
             parts.append("\n".join(failures(found)) + "\n" if list(failures(found)) else "")
-        if gpus < question.gpus or (run is not None and "error" in run.steps[question.step]):
+            if question.step in run.remarks:
+                parts.append(f"Remark: {run.remarks[question.step]['said'].strip()}\n")
+        cut = run is not None and (question.step in run.remarks or "error" in run.steps[question.step])
+        if gpus < question.gpus or cut:
             command = f"python -m benchmarks.gpu.run --out OUT --gpus {question.gpus} --steps {question.step}"
             what = "Open on two GPUs" if question.gpus > 1 else "Open" if run is None else "The rest is open"
             parts.append(f"{what}: `{command}`.\n")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu.report import QUESTIONS, Run, draw, page, table, take
+from benchmarks.gpu.report import EQUAL, QUESTIONS, Run, draw, page, table, take
 
 BEGUN: dict[str, Any] = {
     "begun": "2026-12-02T20:00:00+00:00",
@@ -88,6 +88,25 @@ def test_a_step_that_was_cut_says_so_and_stays_open() -> None:
     assert "| KV moved | yes | all |" in text
     assert "The step ended early: `the step's time was up`" in text
     assert "The rest is open: `python -m benchmarks.gpu.run --out OUT --gpus 1 --steps parity`" in text
+
+
+def test_what_a_remark_calls_void_is_shown_as_open_and_the_file_stays_as_it_was(tmp_path: Path) -> None:
+    claims = [
+        {"claim": EQUAL, "held": False, "saw": "0 of 26"},
+        {"claim": "KV moved", "held": True, "saw": "all"},
+    ]
+    summary = {"answers": 26, "equal": 0, "same_leads_to_the_bit": 0, "largest_lead_difference": None}
+    parity = BEGUN | {"pair_1_at_once": {"verdicts": claims, "answers": [], "summary": summary}}
+    (tmp_path / "parity.json").write_text(json.dumps(parity))
+    (tmp_path / "remarks.yaml").write_text("parity: {said: the answers were lost, void: [pair_1_at_once]}")
+    run = Run.read(tmp_path)
+    text = page([run])
+    assert "0 of 26" not in text
+    assert f"| {EQUAL} | open | see the remark |" in text
+    assert "| KV moved | yes | all |" in text
+    assert "Remark: the answers were lost" in text
+    assert "The rest is open: " in text
+    assert run.steps["parity"] == parity
 
 
 @pytest.mark.parametrize(
