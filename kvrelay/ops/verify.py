@@ -39,6 +39,12 @@ class NotProvedError(UserError):
     exit_code = 1
 
 
+class BusyAppError(UserError):
+    """Somebody else's requests are counted too, so nothing can be proved now."""
+
+    exit_code = 1
+
+
 def prove(target: ProofTarget, say: Callable[[str], None]) -> list[Verdict]:
     """Asks, gathers what the engines counted meanwhile, and judges it."""
     return verdicts(gather(target, say), target.tolerance)
@@ -47,17 +53,38 @@ def prove(target: ProofTarget, say: Callable[[str], None]) -> list[Verdict]:
 def gather(target: ProofTarget, say: Callable[[str], None]) -> Evidence:
     """The evidence of one run. The app must be idle otherwise: its counters are of all requests."""
     prompts = proof_prompts(target.geometry.block_size, target.max_model_len)
+    counts, read_at = _counts(target), time.monotonic()
     say(
         f"{len(prompts)} prompts of {prompts[0].length} to {prompts[-1].length} tokens; reference answers first"
     )
     reference = target.reference(prompts, say)
+    before = _all_reported(target, counts, read_at)
     say("asking the same of prefill and decode")
-    before = _counts(target)
     answers = asyncio.run(ask_all(target.endpoint, target.model, prompts, secrets.token_hex(8)))
     say("answered; reading the engines' metrics")
     expected = sum(prompt.length for prompt in prompts)
     prefill, decode = _settled(target, before, expected)
     return Evidence(prompts, answers, reference, target.geometry, prefill, decode)
+
+
+def _all_reported(
+    target: ProofTarget, counts: dict[EngineRole, EngineCounts], read_at: float
+) -> dict[EngineRole, EngineCounts]:
+    """The counts once they have not moved for a whole report: requests from before verify are in them then."""
+    deadline = time.monotonic() + _METRICS_SECONDS
+    while True:
+        now, moment = _counts(target), time.monotonic()
+        if now != counts:
+            counts, read_at = now, moment
+        if moment > read_at + _REPORT_SECONDS:
+            return counts
+        if moment > deadline:
+            running = sum(each.running + each.waiting for each in now.values())
+            raise BusyAppError(
+                f"the app answers other requests ({running:.0f} now; its counters moved while verify asked nothing): "
+                "verify needs it to itself, as its counters are of all requests"
+            )
+        time.sleep(1.0)
 
 
 def _settled(
