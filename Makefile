@@ -48,8 +48,9 @@ test-kubernetes: setup ## The tests against a real Kubernetes and KubeRay operat
 	  kvrelay local cluster tools && KVRELAY_KUBERNETES=1 pytest -q tests/kubernetes tests/ops/test_wait_kubernetes.py; \
 	fi
 
+# tests/serving last: its app is served to the end, and tests/bench serves its own.
 test-serving: setup ## The tests that need Ray and vLLM: what Ray says to every serve config, and the app served here.
-	@kvrelay local serving-environment && KVRELAY_TEST_SERVING=1 pytest -q -rA tests/serve_app tests/serving tests/bench tests/container
+	@kvrelay local serving-environment && KVRELAY_TEST_SERVING=1 pytest -q -rA tests/serve_app tests/bench tests/container tests/serving
 
 # Of an environment with ray[llm] and two GPUs; kvrelay itself is read from here.
 GPU_PYTHON ?= python3
