@@ -131,8 +131,12 @@ def synth(deployment: Path, folder: Path) -> tuple[float, dict[str, int]]:
     command = [str(REPOSITORY / "node_modules/.bin/cdk"), "synth", "--quiet", "--no-notices"]
     command += ["--output", str(output), "-c", f"deployment={deployment}"]
     began = time.monotonic()
-    subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, capture_output=True)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, check=False, capture_output=True, text=True
+    )
     seconds = time.monotonic() - began
+    if done.returncode:
+        raise SystemExit(f"cdk synth: {done.stderr.strip()}")
     return seconds, {
         path.name.removesuffix(".template.json"): path.stat().st_size
         for path in sorted(output.glob("*.template.json"))

@@ -37,7 +37,7 @@ def _engine_group(part: Placement, engine: Engine) -> GpuNodeGroup | None:
     return part.deployment.settings.gpu_nodes.group_for(Role(engine.role)) if engine.role else None
 
 
-class RolesShareOneNode(DeploymentRule):
+class RolesShareOneNode(PlacementRule):
     """Prefill and decode on one node talk over EFA's loopback, which stalls with EAGAIN; pods of the two roles
     refuse to share a node, so one of them would wait for ever."""
 
@@ -46,8 +46,10 @@ class RolesShareOneNode(DeploymentRule):
     mend = "Set count to 2 or more, or give each role a group of its own"
     source = "https://github.com/ai-dynamo/dynamo/issues/7764"
 
-    def check(self, part: DeploymentPart) -> Iterator[Finding]:
-        for group, value in _groups(part):
+    def check(self, part: Placement) -> Iterator[Finding]:
+        if not part.app.is_prefill_decode:
+            return
+        for group, value in _groups(part.deployment):
             if len(group.roles) == 2 and group.count < 2:
                 yield self.found(value["count"], f"count is {group.count} for prefill and decode together")
 

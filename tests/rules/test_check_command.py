@@ -47,6 +47,20 @@ def test_no_rule_fires_on_a_shipped_serve_config(config: Path) -> None:
     assert check(config)[:2] == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("config", "rules"), [("qwen3.5-9b-plain", set()), ("qwen3.5-9b", {"EF001", "EF005"})]
+)
+def test_one_gpu_node_is_enough_for_one_ordinary_replica_and_not_for_a_pair(
+    config: str, rules: set[str], tmp_path: Path
+) -> None:
+    serve = tmp_path / "serve.yaml"
+    text = (ROOT / "serve_configs" / f"{config}.yaml").read_text()
+    serve.write_text(text.replace("num_replicas: 2", "num_replicas: 1"))
+    deployment = tmp_path / "deployment.yaml"
+    deployment.write_text("serving: {serve_config: serve.yaml}\ngpu_nodes: {groups: [{count: 1}]}\n")
+    assert {each["rule"] for each in found(deployment)} == rules
+
+
 def test_findings_in_an_embedded_serve_config_name_the_line_of_the_manifest() -> None:
     lines = IN_THE_WILD.read_text().splitlines()
     engine_id = next(each for each in found(IN_THE_WILD) if each["rule"] == "KV001")
