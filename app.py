@@ -48,6 +48,8 @@ def new_app(**properties: Any) -> cdk.App:
 def main() -> None:
     """What `cdk` runs; `-c deployment=FILE` picks another file than deployment.yaml."""
     app = new_app()
+    # Without validation (CDK_VALIDATION=false) nothing replaces it, and `cdk` would report what the last synth found.
+    Path(app.outdir, "validation-report.json").unlink(missing_ok=True)
     try:
         build(app, read_deployment(Path(app.node.try_get_context("deployment") or "deployment.yaml")))
     except UserError as error:

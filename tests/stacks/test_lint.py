@@ -104,3 +104,21 @@ def test_cdks_own_validation_finds_nothing(cdk: Cdk) -> None:
     result = cdk("synth", "--quiet", "--strict", CDK_VALIDATION="true")
     assert result.returncode == 0, result.stderr
     assert "WARNING" not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("validation", ["true", "false"])
+def test_a_mended_finding_is_reported_no_more(cdk: Cdk, tmp_path: Path, validation: str) -> None:
+    serve, deployment = tmp_path / "serve.yaml", tmp_path / "deployment.yaml"
+    right = (REPOSITORY / "serve_configs" / "qwen3.5-9b.yaml").read_text()
+    connector = "kv_connector: NixlConnector"
+    serve.write_text(right.replace(connector, f"{connector}\n            engine_id: prefill"))
+    deployment.write_text("serving: {serve_config: serve.yaml}\n")
+
+    broken = cdk("synth", "--quiet", "-c", f"deployment={deployment}", CDK_VALIDATION="true")
+    assert broken.returncode != 0
+    assert "KV001" in broken.stdout + broken.stderr
+
+    serve.write_text(right)
+    mended = cdk("synth", "--quiet", "-c", f"deployment={deployment}", CDK_VALIDATION=validation)
+    assert mended.returncode == 0, mended.stdout + mended.stderr
+    assert "KV001" not in mended.stdout + mended.stderr
