@@ -14,19 +14,24 @@ import argparse
 import json
 import lzma
 import re
+import sys
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from rich.console import Console
+
+from kvrelay.errors import InvalidFileError, UserError
+from kvrelay.ops.proof import ANSWERS_EQUAL
+from kvrelay.settings.faults import fault_line, fault_lines
+from kvrelay.yaml_source import Document, read_document
 
 REPOSITORY = Path(__file__).parents[2]
 DATA = REPOSITORY / "docs" / "benchmarks"
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
-EQUAL = "answers equal one ordinary engine's"
 STEPS = ("machine", "transport", "parity", "blocks", "hybrid", "misconfigured", "serve", "compare")
 
 INTRODUCTION = """\
@@ -61,8 +66,18 @@ was driven by another program, and its raw results were not kept: it is here for
 Another, on one H200 with nixl 1.3.1, moved a cache between two processes without engines. UCX had no road but TCP
 there, whatever UCX_TLS said: 0.47 to 0.58 GB/s, all bytes right. Posting a transfer took 0.7 ms for 36 pieces, about
 25 ms for 1,188 and 420 to 700 ms for 27,000: it grows with the number of pieces, which a larger `block_size` makes
-fewer. Its raw results were not kept either.
+fewer. That was `--steps transport`; its raw results were not kept either.
 """
+
+
+class Remark(BaseModel, frozen=True, extra="forbid"):
+    """What a person says of a step's results; `void` names those whose answers were lost."""
+
+    said: str
+    void: tuple[str, ...] = ()
+
+
+_REMARKS = TypeAdapter(dict[str, Remark])
 
 
 @dataclass(frozen=True)
@@ -71,29 +86,52 @@ class Run:
 
     name: str
     steps: Mapping[str, Mapping[str, Any]]
-    remarks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By step: `said` by a person; `void`, the names of results whose answers were lost."""
+    remarks: Mapping[str, Remark] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> Run:
+        """The run of a folder. Raises InvalidFileError when its remarks can't be right."""
         found = {name: folder / f"{name}.json" for name in STEPS}
         steps = {name: json.loads(file.read_text()) for name, file in found.items() if file.is_file()}
         said = folder / "remarks.yaml"
-        return cls(folder.name, steps, yaml.safe_load(said.read_text()) if said.is_file() else {})
+        return cls(folder.name, steps, dict(_remarks(read_document(said), steps)) if said.is_file() else {})
 
     def found(self, step: str) -> dict[str, Any]:
         """The step's results without what a remark calls void."""
-        void = self.remarks.get(step, {}).get("void", ())
+        void = self.remarks[step].void if step in self.remarks else ()
         return {
             name: _without_answers(value) if name in void else value
             for name, value in self.steps[step].items()
         }
 
 
+def _remarks(document: Document, steps: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Remark]]:
+    """Each step's remark, held against the results that it is about."""
+    if not isinstance(document.value, dict):
+        raise InvalidFileError([f"{document.place()}: is not a mapping of steps to remarks"])
+    for step in document.value:
+        if step not in steps:
+            problem = f"is no step of this run; there are {', '.join(steps)}"
+            raise InvalidFileError([fault_line(document, (step,), None, problem)])
+    try:
+        remarks = _REMARKS.validate_python(document.value)
+    except ValidationError as error:
+        raise InvalidFileError(fault_lines(error, Remark, document)) from None
+    for step, remark in remarks.items():
+        for index, name in enumerate(remark.void):
+            if "verdicts" not in steps[step].get(name, ()):
+                judged = [each for each, value in steps[step].items() if "verdicts" in value]
+                problem = (
+                    f"is no result with verdicts in {step}.json; there are {', '.join(judged) or 'none'}"
+                )
+                raise InvalidFileError([fault_line(document, (step, "void", index), name, problem)])
+        yield step, remark
+
+
 def _without_answers(result: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in result.items() if name not in ("answers", "summary")}
-    counted = [each for each in result["verdicts"] if each["claim"] != EQUAL]
-    return kept | {"verdicts": [{"claim": EQUAL, "held": "open", "saw": "see the remark"}, *counted]}
+    counted = [each for each in result["verdicts"] if each["claim"] != ANSWERS_EQUAL]
+    return kept | {"verdicts": [{"claim": ANSWERS_EQUAL, "held": "open", "saw": "see the remark"}, *counted]}
 
 
 @dataclass(frozen=True)
@@ -362,7 +400,7 @@ def page(runs: Sequence[Run]) -> str:
             parts += [part for part in question.show(found) if part]
             parts.append("\n".join(failures(found)) + "\n" if list(failures(found)) else "")
             if question.step in run.remarks:
-                parts.append(f"Remark: {run.remarks[question.step]['said'].strip()}\n")
+                parts.append(f"Remark: {run.remarks[question.step].said.strip()}\n")
         cut = run is not None and (question.step in run.remarks or "error" in run.steps[question.step])
         if gpus < question.gpus or cut:
             command = f"python -m benchmarks.gpu.run --out OUT --gpus {question.gpus} --steps {question.step}"
@@ -466,7 +504,10 @@ def main() -> None:
     DATA.mkdir(parents=True, exist_ok=True)
     if asked.take:
         take(asked.take, DATA / asked.name)
-    runs = [Run.read(folder) for folder in sorted(DATA.iterdir()) if folder.is_dir()]
+    try:
+        runs = [Run.read(folder) for folder in sorted(DATA.iterdir()) if folder.is_dir()]
+    except UserError as error:
+        sys.exit(str(error))
     draw(runs, DATA)
     PAGE.write_text(page(runs))
     Console().print(f"{PAGE.relative_to(REPOSITORY)} from {len(runs)} runs")

@@ -11,6 +11,9 @@ from kvrelay.ops.answers import Answer
 from kvrelay.ops.engine_metrics import EngineCounts, bucket_of
 from kvrelay.ops.proof_prompts import ProofPrompt
 
+ANSWERS_EQUAL = "answers equal one ordinary engine's"
+BYTES_MATCH = "bytes moved match prompts x bytes a token"
+
 
 @dataclass(frozen=True, slots=True)
 class KvGeometry:
@@ -72,7 +75,7 @@ def same_answers(evidence: Evidence, tolerance: float) -> Verdict:
     count = len(evidence.prompts)
     longest = max(prompt.length for prompt in evidence.prompts)
     saw = f"{count - len(differences)} of {count} answers equal, for prompts of 1 to {longest} tokens"
-    return Verdict("answers equal one ordinary engine's", not differences, _with_first(saw, differences))
+    return Verdict(ANSWERS_EQUAL, not differences, _with_first(saw, differences))
 
 
 def _differences(answer: Answer, reference: Answer, tolerance: float) -> Iterator[str]:
@@ -108,7 +111,7 @@ def bytes_match(evidence: Evidence) -> Verdict:
     saw = f"{sum(sizes):,} bytes expected; transfers by size: {_by_size(seen)}"
     if expected != seen:
         saw += f"; expected: {_by_size(expected)}"
-    return Verdict("bytes moved match prompts x bytes a token", expected == seen, saw)
+    return Verdict(BYTES_MATCH, expected == seen, saw)
 
 
 def nothing_recomputed(evidence: Evidence) -> Verdict:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu.report import EQUAL, QUESTIONS, Run, draw, page, table, take
+from benchmarks.gpu.report import QUESTIONS, Run, draw, page, table, take
+from kvrelay.errors import InvalidFileError
+from kvrelay.ops.proof import ANSWERS_EQUAL
 
 BEGUN: dict[str, Any] = {
     "begun": "2026-12-02T20:00:00+00:00",
@@ -92,7 +94,7 @@ def test_a_step_that_was_cut_says_so_and_stays_open() -> None:
 
 def test_what_a_remark_calls_void_is_shown_as_open_and_the_file_stays_as_it_was(tmp_path: Path) -> None:
     claims = [
-        {"claim": EQUAL, "held": False, "saw": "0 of 26"},
+        {"claim": ANSWERS_EQUAL, "held": False, "saw": "0 of 26"},
         {"claim": "KV moved", "held": True, "saw": "all"},
     ]
     summary = {"answers": 26, "equal": 0, "same_leads_to_the_bit": 0, "largest_lead_difference": None}
@@ -102,11 +104,42 @@ def test_what_a_remark_calls_void_is_shown_as_open_and_the_file_stays_as_it_was(
     run = Run.read(tmp_path)
     text = page([run])
     assert "0 of 26" not in text
-    assert f"| {EQUAL} | open | see the remark |" in text
+    assert f"| {ANSWERS_EQUAL} | open | see the remark |" in text
     assert "| KV moved | yes | all |" in text
     assert "Remark: the answers were lost" in text
     assert "The rest is open: " in text
     assert run.steps["parity"] == parity
+
+
+@pytest.mark.parametrize(
+    ("remarks", "told"),
+    [
+        ("[]", "remarks.yaml:1: is not a mapping of steps to remarks"),
+        (
+            "paritee: {said: a}",
+            "remarks.yaml:1: paritee: is no step of this run; there are transport, misconfigured",
+        ),
+        ("transport: {}", "remarks.yaml:1: transport.said: is missing; add it"),
+        ("transport: a", "remarks.yaml:1: transport: 'a' is wrong; a mapping of settings is needed"),
+        (
+            "transport: {said: a, viod: []}",
+            "remarks.yaml:1: transport.viod: is not a setting (did you mean void?); remove it or",
+        ),
+        (
+            "misconfigured: {said: a, void: [left]}",
+            "remarks.yaml:1: misconfigured.void[0]: 'left' is no result with verdicts in misconfigured.json; "
+            "there are right, no connector",
+        ),
+    ],
+)
+def test_a_remark_that_can_not_be_right_is_said_in_one_line(remarks: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "transport.json").write_text(json.dumps(TRANSPORT))
+    (tmp_path / "misconfigured.json").write_text(json.dumps(MISCONFIGURED))
+    (tmp_path / "remarks.yaml").write_text(remarks)
+    with pytest.raises(InvalidFileError) as caught:
+        Run.read(tmp_path)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,6 @@ from kvrelay.planner.transfer import fabric_of, prompt_bytes, rate_gb_per_s
 # GPU kernels differ in their last bits by batch and shape: log-probabilities of one plain engine differed from its own
 # by up to 0.125 on an H200, those of prefill and decode apart by up to 0.094.
 _TOLERANCE = 0.25
-_EQUAL = "answers equal one ordinary engine's"
-_BYTES = "bytes moved match prompts x bytes a token"
 _HYBRID = (
     "how much of a hybrid model's state NIXL moves is not documented; EFA's counters are compared instead"
 )
@@ -126,11 +124,11 @@ class Proving:
             # Each answer against itself: that it came is all that is left of the claim.
             evidence = replace(evidence, reference=evidence.answers)
         for verdict in proof.verdicts(evidence, _TOLERANCE):
-            if verdict.claim == _EQUAL and self._reference is None and verdict.held:
+            if verdict.claim == proof.ANSWERS_EQUAL and self._reference is None and verdict.held:
                 why = "no ordinary engine of this model is at hand; name one with --reference-url"
-                self._not_shown.append(NotShown(_EQUAL, why))
-            elif verdict.claim == _BYTES and engine.cache.state:
-                self._not_shown.append(NotShown(_BYTES, _HYBRID))
+                self._not_shown.append(NotShown(proof.ANSWERS_EQUAL, why))
+            elif verdict.claim == proof.BYTES_MATCH and engine.cache.state:
+                self._not_shown.append(NotShown(proof.BYTES_MATCH, _HYBRID))
             else:
                 yield verdict
 
