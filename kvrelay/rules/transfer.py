@@ -278,7 +278,7 @@ class UnsupportedBufferDevice(TransferRule):
     def check(self, part: Engine) -> Iterator[Finding]:
         device = part.transfer["kv_buffer_device"]
         allowed = {"cpu"} if part.on_cpu else {"cuda", "cpu", "xpu"}
-        if uses_nixl(part) and device.exists and device.raw not in allowed:
+        if uses_nixl(part) and device.exists and device.scalar not in allowed:
             yield self.found(device, f"the cache can't be moved from the device {device.shown}")
 
 

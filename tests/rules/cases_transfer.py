@@ -165,12 +165,15 @@ CASES = (
         "KV033",
         "serve",
         {"prefill/engine_kwargs/block_size": 48, "decode/engine_kwargs/block_size": 32},
-        ({"prefill/engine_kwargs/block_size": 64, "decode/engine_kwargs/block_size": 32},),
+        ({"prefill/engine_kwargs/block_size": 64, "decode/engine_kwargs/block_size": 64},),
     ),
+    Case("KV033", "serve", {"prefill/engine_kwargs/block_size": 64, "decode/engine_kwargs/block_size": 32}),
+    Case("KV033", "serve", {"prefill/engine_kwargs/block_size": 32, "decode/engine_kwargs/block_size": 64}),
     Case(
         "KV033",
         "serve",
-        HYBRID | {"prefill/engine_kwargs/block_size": 64, "decode/engine_kwargs/block_size": 32},
+        {"prefill/engine_kwargs/block_size": 64, "decode/engine_kwargs/block_size": None},
+        ({"prefill/engine_kwargs/block_size": 16, "decode/engine_kwargs/block_size": None},),
     ),
     Case(
         "KV034",

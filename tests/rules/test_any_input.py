@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -62,6 +63,15 @@ def test_anything_at_any_place_never_makes_a_rule_fail(data: st.DataObject) -> N
     for written in (as_text(findings), as_json(findings), as_github(findings), as_sarif(findings, "0")):
         written.encode("utf-8", "surrogatepass")
     assert all("\n" not in str(each) for each in findings)
+
+
+@pytest.mark.parametrize("value", [[], ["cuda"], {}, {"cuda": 1}], ids=str)
+def test_no_rule_fails_where_a_list_or_mapping_stands_at_what_it_reads(value: Any) -> None:
+    """Every place that a case of ours sets: drawing places at random met only some of them."""
+    for case in CASES:
+        for place in {place for change in (case.breaks, *case.keeps) for place in change}:
+            findings = findings_in(patched(case.on, case.breaks | {place: value}))
+            assert all("\n" not in str(each) for each in findings), (case.rule, place)
 
 
 @thorough
