@@ -73,8 +73,8 @@ def same_answers(evidence: Evidence, tolerance: float) -> Verdict:
         for difference in _differences(answer, reference, tolerance)
     ]
     count = len(evidence.prompts)
-    longest = max(prompt.length for prompt in evidence.prompts)
-    saw = f"{count - len(differences)} of {count} answers equal, for prompts of 1 to {longest} tokens"
+    lengths = [prompt.length for prompt in evidence.prompts]
+    saw = f"{count - len(differences)} of {count} answers equal, for prompts of {min(lengths)} to {max(lengths)} tokens"
     return Verdict(ANSWERS_EQUAL, not differences, _with_first(saw, differences))
 
 

@@ -28,16 +28,16 @@ class ProofPrompt:
 
 
 def proof_prompts(
-    block_size: int, max_model_len: int, max_tokens: int = 16, seed: int = 7
+    block_size: int, max_model_len: int, max_tokens: int = 16, seed: int = 7, shortest: int = 1
 ) -> list[ProofPrompt]:
-    """One prompt for each telling length that leaves room for `max_tokens`, seeded."""
+    """One prompt for each telling length from `shortest` on that leaves room for `max_tokens`, seeded."""
     source = random.Random(seed)
-    lengths = sorted(set(_lengths(block_size, max_model_len - max_tokens)))
+    lengths = sorted(set(_lengths(block_size, shortest, max_model_len - max_tokens)))
     return [ProofPrompt.drawn(source, length, max_tokens) for length in lengths]
 
 
-def _lengths(block: int, longest: int) -> Iterator[int]:
+def _lengths(block: int, shortest: int, longest: int) -> Iterator[int]:
     edges = [block, 2 * block, 3 * block, 8 * block, longest // block * block]
     for length in (1, 2, 5, *(edge + step for edge in edges for step in (-1, 0, 1)), longest // 2, longest):
-        if 1 <= length <= longest:
+        if shortest <= length <= longest:
             yield length

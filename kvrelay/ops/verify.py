@@ -31,6 +31,8 @@ class ProofTarget:
     reference: Callable[[Sequence[ProofPrompt], Callable[[str], None]], list[Answer]]
     """One ordinary engine's answers to prompts; its second argument takes lines of progress."""
     tolerance: float = 0.0
+    shortest: int = 1
+    """Tokens of the shortest prompt that is asked."""
 
 
 class NotProvedError(UserError):
@@ -52,7 +54,7 @@ def prove(target: ProofTarget, say: Callable[[str], None]) -> list[Verdict]:
 
 def gather(target: ProofTarget, say: Callable[[str], None]) -> Evidence:
     """The evidence of one run. The app must be idle otherwise: its counters are of all requests."""
-    prompts = proof_prompts(target.geometry.block_size, target.max_model_len)
+    prompts = proof_prompts(target.geometry.block_size, target.max_model_len, shortest=target.shortest)
     counts, read_at = _counts(target), time.monotonic()
     say(
         f"{len(prompts)} prompts of {prompts[0].length} to {prompts[-1].length} tokens; reference answers first"

@@ -44,8 +44,8 @@ def transfer(engine: Engine, tokens: int, fabric_key: str) -> Transfer:
 
 
 def prompt_bytes(engine: Engine, tokens: int) -> int:
-    """Bytes of a prompt's cache and states, whole blocks, all GPUs of the engine."""
-    return engine.cache.sequence(tokens) * engine.tensor_parallel
+    """Bytes that travel of a prompt's cache and states, to all GPUs of the engine."""
+    return engine.cache.travels(tokens) * engine.tensor_parallel
 
 
 def rate_gb_per_s(engine: Engine, fabric: Fabric) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -103,3 +104,16 @@ def test_an_app_that_others_use_is_said_to_be_busy(clock: Clock, monkeypatch: py
     assert caught.value.exit_code == 1
     assert "\n" not in str(caught.value)
     assert app.asked_at == 0
+
+
+@pytest.mark.parametrize("shortest", [1, 2, 6])
+def test_prompts_shorter_than_the_target_allows_are_not_asked(
+    shortest: int, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(clock, reference_seconds=0)
+    app.target = replace(app.target, shortest=shortest)
+    gathered(app, monkeypatch)
+    asked = [tokens for _, tokens in app.reported]
+    assert min(asked) >= shortest
+    assert (1 in asked) == (shortest == 1)
+    assert 16 in asked

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -261,11 +261,22 @@ def test_a_report_says_what_was_not_shown_and_keeps_both_forms(tmp_path: Path) -
     assert found["proved"] is False
 
 
+def dense_bytes(tokens: int) -> int:
+    """Qwen3-8B's cache of a prompt, in blocks of 64."""
+    return -(-tokens // 64) * 64 * 147_456
+
+
+def hybrid_bytes(tokens: int) -> int:
+    """Qwen3.5-9B's: blocks of 528 for all tokens but the last, and 24 layers' states, as an H200 moved them."""
+    return -(-(tokens - 1) // 528) * 528 * 32_768 + 24 * 2_146_304
+
+
 # A whole run. What answers is a stand-in for the two engines: it counts as they would.
 class Engines:
     """Serves completions and both workers' metrics; `over` is what carries the cache."""
 
-    def __init__(self, bytes_per_block: int, block: int) -> None:
+    def __init__(self, size_of: Callable[[int], int] = dense_bytes) -> None:
+        self.size_of = size_of
         self.over = "efa"
         self.tokens = self.recomputed = self.transfers = 0
         self.sizes: list[int] = []
@@ -280,8 +291,7 @@ class Engines:
 
             def do_POST(self) -> None:
                 asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                size = -(-len(asked["prompt"]) // block) * bytes_per_block
-                engines.take(len(asked["prompt"]), size)
+                engines.take(len(asked["prompt"]), engines.size_of(len(asked["prompt"])))
                 count = asked["max_tokens"]
                 logprobs = {
                     "tokens": ["a"] * count,
@@ -349,7 +359,7 @@ class World:
 
     def __init__(self, aws: EmulatedAws, api: FakeApiServer, engines: Engines, folder: Path) -> None:
         self.aws, self.api, self.engines, self.folder = aws, api, engines, folder
-        self.prefill = Engines(1, 1)  # it has a metrics page of its own, and no transfer on it
+        self.prefill = Engines()  # it has a metrics page of its own, and no transfer on it
         self.outputs: dict[tuple[str, ...], str] = {
             probes.DEVICES: recorded("devices-healthy"),
             probes.BACKENDS: recorded("backends-libfabric"),
@@ -407,7 +417,7 @@ def world(account_here: EmulatedAws, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("kvrelay.ops.verify_cluster.proving._LOOK_S", 0.1)
     # The stand-in's metrics are never late.
     monkeypatch.setattr("kvrelay.ops.verify._REPORT_SECONDS", 0.1, raising=False)
-    api, engines = FakeApiServer(tmp_path), Engines(bytes_per_block=147_456 * 16, block=16)
+    api, engines = FakeApiServer(tmp_path), Engines()
     made = World(account_here, api, engines, tmp_path)
     yield made
     for each in (engines, made.prefill):
@@ -438,6 +448,22 @@ def test_a_healthy_cluster_proves_all_that_can_be_tried(world: World) -> None:
     assert world.aws.environment()["AWS_SECRET_ACCESS_KEY"] not in everything
 
 
+def test_a_hybrid_models_states_are_expected_as_they_travel(world: World) -> None:
+    world.file.write_text(
+        f"name: kvrelay\nserving: {{serve_config: {PROJECT / 'serve_configs/qwen3.5-9b.yaml'}}}\n"
+    )
+    world.engines.size_of = hybrid_bytes
+    report, failed = world.found()
+
+    assert failed == {}
+    claims = {each["claim"]: each["saw"] for each in report["claims"]}
+    lengths = [*(block * 528 + step for block in (1, 2, 3, 7) for step in (-1, 0, 1)), 2, 5, 2040, 4080]
+    assert (
+        f"{sum(map(hybrid_bytes, lengths)):,} bytes expected"
+        in claims["bytes moved match prompts x bytes a token"]
+    )
+
+
 def test_a_cache_that_goes_over_tcp_is_found_out(world: World) -> None:
     world.engines.over = "tcp"
     world.outputs[probes.BACKENDS] = recorded("backends-ucx")
@@ -466,15 +492,36 @@ def test_a_probe_that_may_not_run_hides_no_other_and_proves_nothing(world: World
     assert "holds  the KV cache went over EFA" in result.output
 
 
-def test_a_reference_engine_is_compared_with(world: World) -> None:
-    other = Engines(147_456 * 16, 16)
-    models = {"data": [{"id": "qwen3-8b"}]}
-    other.page = lambda: json.dumps(models)  # type: ignore[method-assign]
-    report, failed = world.found("--reference-url", f"http://127.0.0.1:{other.server.server_port}")
+@pytest.fixture
+def ordinary() -> Iterator[str]:
+    """The URL of an ordinary engine of the same model."""
+    other = Engines()
+    other.page = lambda: json.dumps({"data": [{"id": "served"}]})  # type: ignore[method-assign]
+    yield f"http://127.0.0.1:{other.server.server_port}"
     other.server.shutdown()
+    other.server.server_close()
+
+
+def test_a_reference_engine_is_compared_with(world: World, ordinary: str) -> None:
+    report, failed = world.found("--reference-url", ordinary)
 
     assert failed == {}
     assert "answers equal one ordinary engine's" in [each["claim"] for each in report["claims"]]
+
+
+def test_what_is_not_asked_of_a_hybrid_model_is_said_where_answers_are_compared(
+    world: World, ordinary: str
+) -> None:
+    world.file.write_text(
+        f"name: kvrelay\nserving: {{serve_config: {PROJECT / 'serve_configs/qwen3.5-9b.yaml'}}}\n"
+    )
+    world.engines.size_of = hybrid_bytes
+    report, failed = world.found("--reference-url", ordinary)
+
+    assert failed == {}
+    claims = {each["claim"]: each["saw"] for each in report["claims"]}
+    assert "for prompts of 2 to 4080 tokens" in claims["answers equal one ordinary engine's"]
+    assert report["not_shown"][0]["why"].startswith("prompts of one token")
 
 
 def test_a_restarted_worker_is_waited_for_and_its_weights_timed(world: World) -> None:

@@ -92,6 +92,15 @@ def test_a_hybrid_block_is_large_enough_for_a_state() -> None:
     assert cache.padded_state >= cache.state
 
 
+def test_a_hybrid_prompt_travels_without_its_last_token_and_its_padding() -> None:
+    cache = cache_shape(known_shape("Qwen/Qwen3.5-9B"))
+    block = cache.block_tokens
+    assert cache.travels(block + 1) == cache.travels(1) < cache.travels(block + 2)
+    assert cache.sequence(block) - cache.travels(block) == cache.padded_state - cache.state
+    dense = cache_shape(known_shape("Qwen/Qwen3-8B"))
+    assert [dense.travels(tokens) for tokens in (1, 17)] == [dense.sequence(tokens) for tokens in (1, 17)]
+
+
 def test_a_window_stops_growing() -> None:
     cache = cache_shape(known_shape("google/gemma-3-27b-it"))
     growth_inside = cache.sequence(1024) - cache.sequence(512)

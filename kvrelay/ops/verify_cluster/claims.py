@@ -10,8 +10,7 @@ from kvrelay.ops.proof import Verdict
 from kvrelay.ops.verify_cluster.readings import Backends, Devices, Process, Traffic, Weights
 
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
-# EFA counts packets with their headers, handshakes and repeats too. A hybrid model's state travels in blocks of the
-# attention layers' size, or without their padding: the plan's figure is then the larger one.
+# EFA counts packets with their headers, handshakes and repeats too.
 _LEAST, _MOST = 0.85, 1.5
 _BESIDE = 1 << 20
 _CACHED_S = 30.0

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from kvrelay.ops.engine_metrics import EngineCounts
 from kvrelay.ops.proof import KvGeometry
 from kvrelay.planner.cache import CacheShape
-from kvrelay.planner.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +15,14 @@ class PlannedGeometry(KvGeometry):
 
     cache: CacheShape
 
+    @classmethod
+    def of(cls, cache: CacheShape) -> PlannedGeometry:
+        """Of a cache as the planner sees it."""
+        return cls(cache.token, cache.block_tokens, cache)
+
     def transfer_bytes(self, tokens: int) -> int:
-        """Bytes of a prompt's cache on one GPU, whole blocks, windows and states included."""
-        return self.cache.sequence(tokens)
-
-
-def geometry_of(engine: Engine) -> PlannedGeometry:
-    """Of an engine as the planner sees it."""
-    cache = engine.cache
-    return PlannedGeometry(cache.token, cache.block_tokens, cache)
+        """Bytes of a prompt's cache that come to one GPU."""
+        return self.cache.travels(tokens)
 
 
 def of_one_gpu(counts: EngineCounts, gpus: int) -> EngineCounts:

@@ -20,16 +20,18 @@ from kvrelay.ops.proof_prompts import ProofPrompt
 from kvrelay.ops.verify import ProofTarget, gather
 from kvrelay.ops.verify_cluster import claims, probes, readings
 from kvrelay.ops.verify_cluster.claims import Worker
-from kvrelay.ops.verify_cluster.geometry import geometry_of, of_one_gpu
+from kvrelay.ops.verify_cluster.geometry import PlannedGeometry, of_one_gpu
 from kvrelay.ops.verify_cluster.report import Figure, NotShown, Report
 from kvrelay.ops.verify_cluster.subject import Background, Subject
 from kvrelay.planner.transfer import fabric_of, prompt_bytes, rate_gb_per_s
 
-# GPU kernels differ in their last bits by batch and shape: log-probabilities of one plain engine differed from its own
-# by up to 0.125 on an H200, those of prefill and decode apart by up to 0.094.
-_TOLERANCE = 0.25
-_HYBRID = (
-    "how much of a hybrid model's state NIXL moves is not documented; EFA's counters are compared instead"
+# GPU kernels differ in their last bits by batch and shape: on an H200 one ordinary engine's leads differed from its own
+# by up to 0.25, a dense pair forked at 0.34, and a hybrid pair's leads differed by up to 0.47 (docs/benchmarks.md). A
+# wrong cache turned the first token of all answers, at leads of up to 2.
+_TOLERANCE = 0.5
+_LONE_TOKEN = (
+    "prompts of one token: a hybrid model's decode computes it upon a state that has it already (vLLM 0.26); "
+    "chat templates make longer ones"
 )
 _PROMPTS = 4
 _WATCH_S = 20.0
@@ -116,19 +118,24 @@ class Proving:
     def _core(self, endpoint: Endpoint) -> Iterator[proof.Verdict]:
         engine = self._subject.plan.decode.engine
         target = ProofTarget(
-            endpoint, self._subject.app.model_id, geometry_of(engine), engine.max_model_len, self._answers
+            endpoint,
+            self._subject.app.model_id,
+            PlannedGeometry.of(engine.cache),
+            engine.max_model_len,
+            self._answers,
+            shortest=2 if engine.shape.hybrid else 1,
         )
         evidence = gather(target, self._say)
         evidence = replace(evidence, decode=of_one_gpu(evidence.decode, engine.tensor_parallel))
         if self._reference is None:
             # Each answer against itself: that it came is all that is left of the claim.
             evidence = replace(evidence, reference=evidence.answers)
+        elif engine.shape.hybrid:
+            self._not_shown.append(NotShown(proof.ANSWERS_EQUAL, _LONE_TOKEN))
         for verdict in proof.verdicts(evidence, _TOLERANCE):
             if verdict.claim == proof.ANSWERS_EQUAL and self._reference is None and verdict.held:
                 why = "no ordinary engine of this model is at hand; name one with --reference-url"
                 self._not_shown.append(NotShown(proof.ANSWERS_EQUAL, why))
-            elif verdict.claim == proof.BYTES_MATCH and engine.cache.state:
-                self._not_shown.append(NotShown(proof.BYTES_MATCH, _HYBRID))
             else:
                 yield verdict
 
