@@ -89,6 +89,13 @@ class Loopback:
             if self.model_source:
                 yield _model_source(engine, self.model_source, "the weights named on the command line")
             yield from _transfer(engine, "UCX", "one host: shared memory, NVLink or loopback")
+            if engine.kv_transfer:
+                yield Edit(
+                    (*engine.path, "runtime_env", "env_vars", "UCX_CUDA_IPC_ENABLE_GET_ZCOPY"),
+                    "on",
+                    "without NVLink, UCX reads no other process's GPU memory unless told to, and takes TCP",
+                    Kind.DEFAULT,
+                )
             if self.gpu_share is not None:
                 yield from _shared(engine, self.gpu_share)
 

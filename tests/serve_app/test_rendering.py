@@ -127,6 +127,14 @@ def test_other_pods_reach_the_endpoint_on_efa_and_nobody_else_does_on_one_host()
     assert render(app, Cpu(port=8123)).config["http_options"] == {"host": "127.0.0.1", "port": 8123}
 
 
+def test_gpus_of_one_host_read_each_others_memory_where_they_have_no_nvlink() -> None:
+    for path in sorted(SERVE_CONFIGS.glob("*.yaml")):
+        app = parse_serve_app(parse_documents(path.read_text(), path.name)[0])
+        for each in parsed(render(app, Loopback()).config).engines:
+            said = each.get("runtime_env", "env_vars", "UCX_CUDA_IPC_ENABLE_GET_ZCOPY")
+            assert said == ("on" if each.kv_transfer else None)
+
+
 def test_engines_that_share_a_gpu_tell_ray_and_vllm_the_same_part() -> None:
     app = parsed(prefill_decode())
     rendered = render(app, Loopback(gpu_share=0.4))
