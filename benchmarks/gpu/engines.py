@@ -137,12 +137,15 @@ def engine(
     arguments: Mapping[str, Any],
     environment: Mapping[str, str] | None = None,
     handshake_port: int | None = None,
+    gpu: int = 0,
 ) -> Program:
-    """One vLLM server, not yet started. `arguments` are engine_kwargs: True is a flag, a dict goes as JSON."""
+    """One vLLM server on one GPU, not yet started. `arguments` are engine_kwargs; see `flags`."""
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
     command += ["--served-model-name", MODEL_ID, "--host", "127.0.0.1", "--port", str(port)]
     command += ["--disable-uvicorn-access-log", *flags(arguments)]
     variables = os.environ | place.environment | dict(environment or {})
+    if place.gpu:
+        variables["CUDA_VISIBLE_DEVICES"] = str(gpu)
     if handshake_port is not None:
         variables["VLLM_NIXL_SIDE_CHANNEL_PORT"] = str(handshake_port)
     return Program(name, command, variables, port, place.work / "logs" / f"{name}.log")

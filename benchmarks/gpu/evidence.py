@@ -6,7 +6,7 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,6 +145,24 @@ def telling_prompts(block_size: int, max_model_len: int, more: Sequence[int] = (
     source = random.Random(11)
     extra = [ProofPrompt.drawn(source, length, 16) for length in more]
     return sorted([*proof_prompts(block_size, max_model_len), *extra], key=lambda prompt: prompt.length)
+
+
+def one_token_further(
+    prompts: Sequence[ProofPrompt], answers: Sequence[Answer], vocabulary: Mapping[str, int]
+) -> tuple[list[ProofPrompt], list[Answer]]:
+    """Each prompt with its answer's first token at its end, and the answer's second as what must come.
+
+    Decode computed that second token; asked so, prefill does. How far the two differ on one engine is how far a pair
+    may differ from it without being wrong.
+    """
+    longer, expected = [], []
+    for prompt, answer in zip(prompts, answers, strict=True):
+        # Byte-level vocabularies write a space so.
+        token = vocabulary.get(answer.tokens[0].replace(" ", "\u0120")) if len(answer.tokens) > 1 else None
+        if token is not None:
+            longer.append(ProofPrompt((*prompt.tokens, token), 1))
+            expected.append(Answer(answer.tokens[1:2], answer.margins[1:2]))
+    return longer, expected
 
 
 def altered(prompt: ProofPrompt) -> ProofPrompt:

@@ -18,6 +18,10 @@ from typing import Any
 
 from kvrelay.data.models import model
 from kvrelay.local.serving import write_tiny_model
+from kvrelay.ops.proof import KvGeometry
+from kvrelay.ops.verify_cluster.geometry import PlannedGeometry
+from kvrelay.planner.cache import cache_shape
+from kvrelay.planner.model_config import shape_of
 
 SEED = 20_480
 GAIN = 2.0
@@ -73,6 +77,12 @@ class Shape:
         """Bytes of KV cache a token; a hybrid model's states, which do not grow, come on top."""
         heads = int(self.text["num_key_value_heads"]) * int(self.text["head_dim"])
         return 2 * self.attention_layers * heads * _BYTES[self.dtype]
+
+    def geometry(self, block_size: int) -> KvGeometry:
+        """What travels of a prompt's cache; a hybrid model's blocks are larger than `block_size` asks for."""
+        if not self.hybrid:
+            return KvGeometry(self.kv_bytes_per_token, block_size)
+        return PlannedGeometry.of(cache_shape(shape_of(self.config(), self.name), block=block_size))
 
     def config(self) -> dict[str, Any]:
         """The model's config.json."""

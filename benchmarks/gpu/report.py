@@ -32,7 +32,7 @@ from kvrelay.yaml_source import Document, read_document
 REPOSITORY = Path(__file__).parents[2]
 DATA = REPOSITORY / "docs" / "benchmarks"
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
-STEPS = ("machine", "transport", "parity", "blocks", "hybrid", "misconfigured", "serve", "compare")
+STEPS = ("machine", "transport", "parity", "blocks", "hybrid", "misconfigured", "serve", "starts", "compare")
 
 INTRODUCTION = """\
 # Prefill/decode on GPUs, measured
@@ -62,19 +62,15 @@ was driven by another program, and its raw results were not kept: it is here for
 | | two replicas | 43/237/526 | 5.5/7.1/23/283 | 33 % | 1345 |
 | 20 + 1.5 | P/D | 284/1030/1660 | 8.2/18.9/38/132 | 4.0 % | 2658 |
 | | two replicas | 59/253/697 | 5.8/11.0/48/292 | 46 % | 2676 |
-
-Another, on one H200 with nixl 1.3.1, moved a cache between two processes without engines. UCX had no road but TCP
-there, whatever UCX_TLS said: 0.47 to 0.58 GB/s, all bytes right. Posting a transfer took 0.7 ms for 36 pieces, about
-25 ms for 1,188 and 420 to 700 ms for 27,000: it grows with the number of pieces, which a larger `block_size` makes
-fewer. That was `--steps transport`; its raw results were not kept either.
 """
 
 
 class Remark(BaseModel, frozen=True, extra="forbid"):
-    """What a person says of a step's results; `void` names those whose answers were lost."""
+    """What a person says of a step: `void` names results whose answers were lost, `open` is what is not answered."""
 
     said: str
     void: tuple[str, ...] = ()
+    open: str = ""
 
 
 _REMARKS = TypeAdapter(dict[str, Remark])
@@ -175,13 +171,13 @@ def failures(found: Mapping[str, Any]) -> Iterator[str]:
 
 def show_transport(found: Mapping[str, Any]) -> Iterator[str]:
     rows = []
-    for name, value in _named(found, "UCX_TLS="):
-        tls = name.removeprefix("UCX_TLS=")
+    for name, value in _named(found, "UCX: "):
+        road = name.removeprefix("UCX: ")
         for each in value.get("measured", []):
             size = round(each["bytes"] / 1e6)
             rows.append(
                 [
-                    tls,
+                    road,
                     size,
                     each["pieces"],
                     each["post_ms"],
@@ -190,9 +186,9 @@ def show_transport(found: Mapping[str, Any]) -> Iterator[str]:
                     each["right"],
                 ]
             )
-    yield table(["UCX_TLS", "MB", "pieces", "post ms", "whole ms", "GB/s", "right"], rows)
-    for name, value in _named(found, "UCX_TLS="):
-        told = [line for line in value.get("ucx", []) if "remote memory" in line]
+    yield table(["UCX", "MB", "pieces", "post ms", "whole ms", "GB/s", "right"], rows)
+    for name, value in _named(found, "UCX: "):
+        told = [line for line in value.get("ucx", []) if "remote memory read" in line]
         yield "\n".join(f"- {name}: {line}" for line in told[:6]) + "\n" if told else ""
     yield "![Time of a transfer by its number of pieces](benchmarks/transport.svg)\n"
 
@@ -202,6 +198,10 @@ def show_parity(found: Mapping[str, Any]) -> Iterator[str]:
     for name, label in (
         ("plain_against_itself_in_batches", "the ordinary engine against itself, 8 at once"),
         ("plain_against_itself", "the ordinary engine against itself"),
+        (
+            "plain_prefill_against_decode",
+            "the ordinary engine against itself, a token of prefill against one of decode",
+        ),
         ("pair_1_at_once", "the pair, one at a time"),
         ("pair", "the pair, one at a time"),
         ("pair_8_at_once", "the pair, 8 at once"),
@@ -250,23 +250,25 @@ def show_blocks(found: Mapping[str, Any]) -> Iterator[str]:
 
 def show_serve(found: Mapping[str, Any]) -> Iterator[str]:
     rows = []
-    for name in ("without_port_or_prewarming", "as_rendered", "three_apps"):
-        for app, times in (found.get(name) or {}).items():
-            if isinstance(times, Mapping):
-                values = (times["running_s"], times["first_answer_s"], times["next_answer_s"])
-                rows.append([name.replace("_", " "), app, *values])
-    yield table(["deployed", "app", "running after s", "first answer after s", "next answer took s"], rows)
-    rows = []
     for name, value in _named(found, "ttft_"):
-        rows += [
-            [name.removeprefix("ttft_"), cell.get("endpoint"), *_latencies(cell)] for cell in _whole(value)
-        ]
+        rows += [[name.split("_")[1], cell.get("endpoint"), *_latencies(cell)] for cell in _whole(value)]
     yield table(["prompt tokens", "app", *_LATENCIES], rows)
+    yield from show_starts(found)
     verify = found.get("verify")
     if isinstance(verify, list):
         yield table(
             ["kvrelay verify", "held", "saw"], [[each["claim"], each["held"], each["saw"]] for each in verify]
         )
+
+
+def show_starts(found: Mapping[str, Any]) -> Iterator[str]:
+    rows = []
+    for name, value in found.items():
+        for app, times in value.items() if isinstance(value, Mapping) else ():
+            if isinstance(times, Mapping) and "running_s" in times:
+                values = (times["running_s"], times["first_answer_s"], times["next_answer_s"])
+                rows.append([name.replace("_", " "), app, *values])
+    yield table(["deployed", "app", "running after s", "first answer after s", "next answer took s"], rows)
 
 
 def show_misconfigured(found: Mapping[str, Any]) -> Iterator[str]:
@@ -346,6 +348,7 @@ QUESTIONS = (
         "Greedy answers with batch-invariant kernels (`VLLM_BATCH_INVARIANT=1`), for prompts around block edges and up "
         "to 16,000 tokens. A lead is by how much a token's log-probability is above the next best one's.",
         show_parity,
+        gpus=2,
     ),
     Question(
         "What a transfer costs, without engines",
@@ -362,11 +365,10 @@ QUESTIONS = (
         show_blocks,
     ),
     Question(
-        "4 and 7. What does prefill/decode add to TTFT, and how long is a cold start?",
+        "4. What does prefill/decode add to TTFT?",
         "serve",
         "Our own Serve config on Ray, rendered for one host. `pd` is as rendered, `once` has `pd_tokenize_once`, "
-        "`plain` is one ordinary replica; about a request a second. The first deployment has no `VLLM_DP_MASTER_PORT` "
-        "and no `_prewarm_prefill_decode`.",
+        "`plain` is one ordinary replica; about a request a second.",
         show_serve,
     ),
     Question(
@@ -381,6 +383,13 @@ QUESTIONS = (
         "misconfigured",
         "Each with engines of its own; what `kvrelay verify` then says.",
         show_misconfigured,
+    ),
+    Question(
+        "7. How long is a cold start?",
+        "starts",
+        "Our own Serve config on Ray, without `VLLM_DP_MASTER_PORT` and `_prewarm_prefill_decode`, and as rendered, "
+        "after an ordinary engine, so that both find the machine's file cache as warm.",
+        show_starts,
     ),
 )
 
@@ -401,10 +410,13 @@ def page(runs: Sequence[Run]) -> str:
             parts.append("\n".join(failures(found)) + "\n" if list(failures(found)) else "")
             if question.step in run.remarks:
                 parts.append(f"Remark: {run.remarks[question.step].said.strip()}\n")
-        cut = run is not None and (question.step in run.remarks or "error" in run.steps[question.step])
-        if gpus < question.gpus or cut:
+        remark = run.remarks.get(question.step) if run else None
+        cut = run is not None and "error" in run.steps[question.step]
+        if gpus < question.gpus or cut or (remark and (remark.open or remark.void)):
+            what = "Open" if run is None else "Still open"
+            what += " on two GPUs" if question.gpus > 1 else ""
+            what += f" ({remark.open})" if remark and remark.open else ""
             command = f"python -m benchmarks.gpu.run --out OUT --gpus {question.gpus} --steps {question.step}"
-            what = "Open on two GPUs" if question.gpus > 1 else "Open" if run is None else "The rest is open"
             parts.append(f"{what}: `{command}`.\n")
     parts.append(EARLIER)
     return "\n".join(part.strip("\n") + "\n" for part in parts if part)
@@ -445,35 +457,37 @@ def draw(runs: Sequence[Run], folder: Path) -> None:
         return next((run.steps[step] for run in reversed(runs) if step in run.steps), {})
 
     lines: dict[str, list[tuple[float, float]]] = {}
-    for name, value in _named(newest("transport"), "UCX_TLS="):
+    for name, value in _named(newest("transport"), "UCX: "):
         for each in value.get("measured", []):
-            line = f"{name}, {each['bytes'] / 1e6:.0f} MB"
+            line = f"{name.removeprefix('UCX: ')}, {each['bytes'] / 1e6:.0f} MB"
             lines.setdefault(line, []).append((each["pieces"], each["whole_ms"]))
-    if any(lines.values()):
-        figure, axes = pyplot.subplots(figsize=(7, 4))
+    if lines:
+        figure, axes = pyplot.subplots(figsize=(9, 4))
         for name, points in lines.items():
-            if points:
-                axes.loglog(*zip(*points, strict=True), marker="o", label=name)
+            axes.loglog(*zip(*points, strict=True), marker="o", label=name)
         axes.set(xlabel="pieces", ylabel="ms for a whole transfer")
-        axes.legend(fontsize=7)
+        axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
         _save(figure, folder / "transport.svg")
-    bars = [
-        (
-            f"{name.removeprefix('block_')}\n{probe.replace(' ', chr(10))}",
-            means["descriptors"],
-            means["post_s"] * 1e3,
-        )
-        for name, value in _named(newest("blocks"), "block_")
-        for probe, means in value.get("probes", {}).items()
-        if means.get("transfers")
-    ]
-    if bars:
-        labels, descriptors, posts = zip(*bars, strict=True)
-        figure, (upper, lower) = pyplot.subplots(2, 1, figsize=(9, 6), sharex=True)
-        upper.bar(labels, descriptors)
-        upper.set(yscale="log", ylabel="descriptors")
-        lower.bar(labels, posts)
-        lower.set(yscale="log", ylabel="post, ms", xlabel="block size, pool, prompt tokens")
+    probes: dict[tuple[str, str], list[tuple[int, float, float]]] = {}
+    for name, value in _named(newest("blocks"), "block_"):
+        for probe, means in value.get("probes", {}).items():
+            pool, tokens = probe.split(" ")
+            if means.get("transfers"):
+                point = (int(tokens), means["descriptors"], means["post_s"] * 1e3)
+                probes.setdefault((name.removeprefix("block_"), pool), []).append(point)
+    if probes:
+        figure, panels = pyplot.subplots(1, 2, figsize=(9, 4))
+        colours = {
+            size: f"C{number}" for number, size in enumerate(dict.fromkeys(size for size, _ in probes))
+        }
+        for (size, pool), found in probes.items():
+            tokens_, *values = zip(*found, strict=True)
+            line, label = "-" if pool == "used" else ":", f"blocks of {size}, {pool} pool"
+            for panel, height in zip(panels, values, strict=True):
+                panel.loglog(tokens_, height, line, color=colours[size], marker="o", label=label)
+        for panel, what in zip(panels, ("descriptors a transfer", "ms to post them"), strict=True):
+            panel.set(xlabel="prompt tokens", ylabel=what)
+        panels[0].legend(fontsize=7)
         _save(figure, folder / "blocks.svg")
 
 

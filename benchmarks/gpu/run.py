@@ -26,18 +26,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.gpu.engines import Place
-from benchmarks.gpu.steps import REPOSITORY, STEPS, Notes, Plan
+from benchmarks.gpu.steps import REPOSITORY, STEPS, Notes, Plan, variables_of
 from kvrelay.local.serving.containment import SESSION_VARIABLE, end_processes
 
 LIMITS = {
     "machine": 170,
     "transport": 130,
-    "parity": 260,
-    "blocks": 330,
-    "hybrid": 260,
+    "parity": 330,
+    "blocks": 1500,
+    "hybrid": 330,
     "misconfigured": 260,
-    "serve": 560,
-    "compare": 1800,
+    "serve": 900,
+    "starts": 900,
+    "compare": 2400,
 }
 """Seconds that a step may take, unless less is left of the run."""
 SLOW_GB_PER_S = 3.0
@@ -101,7 +102,7 @@ def run_one(name: str, plan: Plan) -> bool:
     notes.note("begun", datetime.now(UTC).isoformat(timespec="seconds"))
     notes.note(
         "conditions",
-        {"model": plan.model, "device": plan.place.device, "gpus": plan.gpus, "UCX_TLS": plan.ucx_tls},
+        {"model": plan.model, "device": plan.place.device, "gpus": plan.gpus, "ucx": dict(plan.ucx)},
     )
     try:
         STEPS[name](plan, notes)
@@ -112,18 +113,18 @@ def run_one(name: str, plan: Plan) -> bool:
 
 
 def fastest(transport: Path) -> tuple[str, float]:
-    """The UCX_TLS that moved most GB/s in many pieces, and rightly, and how many; UCX's own choice if unknown."""
+    """UCX's settings that moved most GB/s in many pieces, and rightly, and how many; its own choice if unknown."""
     found = json.loads(transport.read_text()) if transport.is_file() else {}
     speeds = [
-        (each["gb_per_s"], name.removeprefix("UCX_TLS=").replace("unset", ""))
+        (each["gb_per_s"], name.removeprefix("UCX: ").replace("its own choice", ""))
         for name, value in found.items()
-        if name.startswith("UCX_TLS=")
+        if name.startswith("UCX: ")
         for each in value.get("measured", [])[-1:]
         if each["right"]
     ]
     # UCX's own choice comes first, and stays unless another is clearly faster.
-    speed, tls = max(speeds, key=lambda pair: pair[0] * (1.1 if pair[1] == "" else 1), default=(0.0, ""))
-    return tls, speed
+    speed, road = max(speeds, key=lambda pair: pair[0] * (1.1 if pair[1] == "" else 1), default=(0.0, ""))
+    return road, speed
 
 
 class OutOfTime(BaseException):
@@ -181,31 +182,42 @@ def main() -> None:
         "--load-rate", type=float, default=6, help="of `blocks`, requests a second (%(default)s)"
     )
     parser.add_argument(
-        "--ucx-tls", default="", help="UCX_TLS for the engines; auto: the best that `transport` found"
+        "--pool-seconds", type=float, default=20, help="of `blocks`, load on each block size (%(default)s)"
+    )
+    parser.add_argument(
+        "--ucx",
+        default="",
+        metavar="SETTINGS",
+        help="UCX_NAME=VALUE ... for the engines; auto: the best that `transport` found",
     )
     parser.add_argument("--only", choices=sorted(STEPS), help=argparse.SUPPRESS)
     asked = parser.parse_args()
     unknown = {name for group in asked.steps for name in group.split("+")} - set(STEPS)
     if unknown:
         parser.error(f"--steps: {', '.join(sorted(unknown))} unknown; there are {', '.join(STEPS)}")
+    if asked.ucx != "auto":
+        try:
+            variables_of(asked.ucx)
+        except ValueError as error:
+            parser.error(f"--ucx: {error}")
     out, work = asked.out.resolve(), asked.work.resolve()
     if asked.only:
         place = Place("cpu" if asked.cpu else "cuda", work)
         rates = tuple(float(rate) for rate in asked.rates.split(","))
-        ucx_tls, rate = asked.ucx_tls, asked.load_rate
-        if ucx_tls == "auto":
-            ucx_tls, speed = fastest(out / "transport.json")
+        road, rate = asked.ucx, asked.load_rate
+        if road == "auto":
+            road, speed = fastest(out / "transport.json")
             # What is slower than the load would only queue.
             rate = rate if speed > SLOW_GB_PER_S else min(rate, 0.5)
-        load = (rates, asked.load_seconds, ucx_tls, rate)
-        plan = Plan(place, out, asked.model, asked.gpus, *load)
+        load = (rates, asked.load_seconds, variables_of(road), rate)
+        plan = Plan(place, out, asked.model, asked.gpus, *load, asked.pool_seconds)
         signal.signal(signal.SIGTERM, _out_of_time)
         sys.exit(0 if run_one(asked.only, plan) else 1)
     out.mkdir(parents=True, exist_ok=True)
     (work / "logs").mkdir(parents=True, exist_ok=True)
     handed = ["--out", str(out), "--work", str(work), "--model", asked.model, "--gpus", str(asked.gpus)]
-    handed += ["--rates", asked.rates, "--load-seconds", str(asked.load_seconds), "--ucx-tls", asked.ucx_tls]
-    handed += ["--load-rate", str(asked.load_rate)]
+    handed += ["--rates", asked.rates, "--load-seconds", str(asked.load_seconds), f"--ucx={asked.ucx}"]
+    handed += ["--load-rate", str(asked.load_rate), "--pool-seconds", str(asked.pool_seconds)]
     well = run_all(asked.steps, handed + ["--cpu"] * asked.cpu, out, asked.seconds)
     keep_logs(work, out)
     collect(out)

@@ -216,6 +216,13 @@ def deploy(config: Mapping[str, Any], seconds: float) -> dict[str, Deployed]:
     return found
 
 
+def remove(name: str) -> None:
+    """Ends an app; its GPUs are free when this returns."""
+    from ray import serve
+
+    serve.delete(name)
+
+
 def _words(application: Any) -> str:
     texts = [details.message for details in application.deployments.values() if details.message]
     lines = "\n".join([*texts, application.message]).strip().splitlines()

@@ -39,21 +39,24 @@ from benchmarks.gpu.evidence import (
     compared,
     judged,
     noticed,
+    one_token_further,
     per_transfer,
     telling_prompts,
     transfer_sums,
 )
 from benchmarks.gpu.model import Shape, write_model
-from benchmarks.gpu.serving import METRICS, URL, Variant, config_of, deploy, ray_head
+from benchmarks.gpu.serving import METRICS, URL, Variant, config_of, deploy, ray_head, remove
 from kvrelay.ops.answers import Answer
 from kvrelay.ops.endpoint import Endpoint
 from kvrelay.ops.proof import KvGeometry
-from kvrelay.ops.proof_prompts import ProofPrompt
+from kvrelay.ops.proof_prompts import ProofPrompt, proof_prompts
 from kvrelay.ops.verify import ProofTarget, prove
 
 REPOSITORY = Path(__file__).parents[2]
-# What UCX may take between two processes on one GPU; the first is its own choice.
-TRANSPORTS = ("", "cuda_copy,cuda_ipc,sm,tcp", "cuda_copy,tcp")
+# Settings that decide what UCX takes between two processes; the first are its own choice. Where it sees no active
+# NVLink it reads no other process's GPU memory unless told to, and sends it through TCP: uct_cuda_ipc_iface.c of
+# UCX 1.21, uct_cuda_ipc_iface_get_max_get_zcopy.
+ROADS = ("", "UCX_CUDA_IPC_ENABLE_GET_ZCOPY=on", "UCX_TLS=cuda_copy,tcp")
 # Tables of UCX_PROTO_INFO: a heading "| where | what |", then a row for each range of sizes.
 _MOVES = ("remote memory", "ucp_get", "ucp_put")
 
@@ -68,9 +71,12 @@ class Plan:
     gpus: int
     rates: tuple[float, ...]
     load_seconds: float
-    ucx_tls: str
+    ucx: Mapping[str, str]
+    """UCX's variables for engines."""
     load_rate: float
     """Of `blocks`, requests a second."""
+    pool_seconds: float = 20
+    """Of `blocks`, how long each block size is under load."""
 
     @property
     def small(self) -> bool:
@@ -80,11 +86,12 @@ class Plan:
     @property
     def start_seconds(self) -> float:
         """What the start of an app may take."""
-        return 900 if self.small else 240
+        return 900 if self.small else 400
 
     @property
-    def ucx(self) -> dict[str, str]:
-        return {"UCX_TLS": self.ucx_tls} if self.ucx_tls else {}
+    def decode_gpu(self) -> int:
+        """The GPU that decode has: its own where there are two."""
+        return min(self.gpus - 1, 1)
 
     def shape(self, layers: int | None = None) -> Shape:
         return Shape.tiny() if self.small else Shape.of(self.model, layers)
@@ -159,11 +166,11 @@ def transport(plan: Plan, notes: Notes) -> None:
     device = "cuda:0" if plan.place.gpu else "cpu"
     # The caches of 512 and of 12,000 tokens, whole layers and blocks of 64 and 16 tokens.
     loads = "75:36/300/1188,1770:36/6750/27000" if plan.place.gpu else "10:36/300"
-    for tls in dict.fromkeys((*TRANSPORTS, plan.ucx_tls)):
-        name = f"UCX_TLS={tls or 'unset'}"
+    asked = " ".join(f"{name}={value}" for name, value in plan.ucx.items())
+    for road in dict.fromkeys((*ROADS, asked)):
+        name = f"UCX: {road or 'its own choice'}"
         with notes.trying(name):
-            environment = os.environ | {"UCX_PROTO_INFO": "y", "UCX_LOG_LEVEL": "info"}
-            environment |= {"UCX_TLS": tls} if tls else {}
+            environment = os.environ | {"UCX_PROTO_INFO": "y", "UCX_LOG_LEVEL": "info"} | variables_of(road)
             command = [sys.executable, "-m", "benchmarks.gpu.transport", "--device", device, "--loads", loads]
             if plan.gpus > 1:
                 command += ["--peer", "cuda:1"]
@@ -189,13 +196,14 @@ def parity(plan: Plan, notes: Notes) -> None:
     with _pair(plan, "parity", 9100, folder, arguments, variables, plain=True) as (pair, programs):
         notes.note("ready_s", {program.name: program.ready_after for program in programs})
         plain = Endpoint(programs[-1].url)
-        pair = Pair(pair.url, MODEL_ID, KvGeometry(shape.kv_bytes_per_token, block))
+        pair = Pair(pair.url, MODEL_ID, shape.geometry(block))
         reference = answers_of(plain, MODEL_ID, prompts, 120)
         for at_once in (1, 8):
             found = judged(pair, prompts, reference, 120, at_once=at_once)
             notes.note(f"pair_{at_once}_at_once", found | {"summary": _summary(found["answers"])})
         again = answers_of(plain, MODEL_ID, prompts, 120, at_once=8)
         notes.note("plain_against_itself_in_batches", _summary(compared(prompts, again, reference)))
+        _by_prefill(notes, plain, folder, prompts, reference)
         changed = [altered(prompt) for prompt in prompts]
         other = answers_of(plain, MODEL_ID, changed, 120)
         notes.note("first_token_altered", noticed(prompts, reference, other))
@@ -267,7 +275,7 @@ def _blocks_of(
         {f"block-{size}": front.url},
         mix,
         [plan.load_rate],
-        20,
+        plan.pool_seconds,
     )
     found["transfers_under_load"] = per_transfer(before, transfer_sums(decode.metrics()))
     probe("used")
@@ -293,11 +301,13 @@ def hybrid(plan: Plan, notes: Notes) -> None:
     try:
         with _pair(plan, "hybrid", 9200, folder, arguments, layout, plain=True) as (pair, programs):
             notes.note("ready_s", {program.name: program.ready_after for program in programs})
-            prompts = telling_prompts(16, 8192, (700, 1500))
+            geometry = shape.geometry(16)
+            prompts = telling_prompts(geometry.block_size, 8192, (16, 128, 3000))
             reference = answers_of(Endpoint(programs[-1].url), MODEL_ID, prompts, 120)
             again = answers_of(Endpoint(programs[-1].url), MODEL_ID, prompts, 120)
             notes.note("plain_against_itself", _summary(compared(prompts, again, reference)))
-            pair = Pair(pair.url, MODEL_ID, KvGeometry(shape.kv_bytes_per_token, 16))
+            _by_prefill(notes, Endpoint(programs[-1].url), folder, prompts, reference)
+            pair = Pair(pair.url, MODEL_ID, geometry)
             found = judged(pair, prompts, reference, 120)
             notes.note("pair", found | {"summary": _summary(found["answers"])})
             found = judged(pair, prompts, reference, 120, at_once=8)
@@ -386,19 +396,19 @@ def _misconfigured(
 ) -> None:
     port, place = 9300 + 10 * number, plan.place
     name = "misconfigured-" + case.name.replace(" ", "-").replace(",", "")
+    variables = {**plan.ucx, **case.variables}
     prefill = engine(
-        place, f"{name}-prefill", folder, port, {**common, **case.prefill}, case.variables, port + 10_000
+        place, f"{name}-prefill", folder, port, {**common, **case.prefill}, variables, port + 10_000
     )
     decode = engine(
-        place, f"{name}-decode", folder, port + 1, {**common, **case.decode}, case.variables, port + 10_001
-    )
+        place, f"{name}-decode", folder, port + 1, {**common, **case.decode}, variables, port + 10_001,
+        plan.decode_gpu,
+    )  # fmt: skip
     front = relay(
         place, f"{name}-relay", port + 2, prefill.url, decode.url, *(["--forgetful"] * case.forgetful)
     )
     with running([prefill, decode, front], plan.start_seconds):
-        pair = Pair(
-            front.url, MODEL_ID, KvGeometry(shape.kv_bytes_per_token, int(case.prefill["block_size"]))
-        )
+        pair = Pair(front.url, MODEL_ID, shape.geometry(int(case.prefill["block_size"])))
         found = judged(pair, prompts, reference, 45, at_once=4)
         logs = {
             each.name: [line for line in _lines(each, ("ERROR", "Error")) if "WARNING" not in line][-3:]
@@ -415,65 +425,85 @@ def _misconfigured(
 
 
 def serve(plan: Plan, notes: Notes) -> None:
-    """Our own Serve config on Ray: cold starts, the port race, verify, and what P/D adds to the time to first token."""
+    """Our own Serve config on Ray: what P/D adds to the time to first token, and verify."""
     shape = plan.shape()
     folder = model_folder(plan, shape, notes)
-    share = None if plan.gpus > 1 else 0.18
+    longest, arguments = _serve_arguments(plan)
+    ours, plain = Variant("pd", arguments, {}, plan.ucx), Variant("plain", arguments, replicas=1, ports=80)
+    once = Variant("once", arguments, {"pd_tokenize_once": True}, plan.ucx, ports=40)
+    geometry, longest = shape.geometry(int(arguments["block_size"])), min(longest, 4096)
+    reference: list[Answer] = []
+    # Ordinary kernels: an engine against itself, in other batches, differs by so much.
+    tolerance = 0.0 if plan.small else 0.5
+    where = Endpoint(ours.url, (METRICS,))
+    target = ProofTarget(where, MODEL_ID, geometry, longest, lambda *_: reference, tolerance)
+    # A GPU of its own for each role leaves no room for another app; on one GPU all are asked in turn.
+    in_turn = plan.small or plan.gpus > 1
+    with _ray(plan) as share:
+        for group in [[plain], [once], [ours]] if in_turn else [[plain, once, ours]]:
+            names = [variant.name for variant in group]
+            with notes.trying("+".join(names)):
+                found = deploy(config_of(group, folder, plan.place, share), plan.start_seconds)
+                notes.note("+".join(names), {key: asdict(value) for key, value in found.items()})
+                _time_to_first_token(plan, notes, names)
+                if plain in group:
+                    prompts = proof_prompts(geometry.block_size, longest)
+                    reference += answers_of(Endpoint(plain.url), MODEL_ID, prompts, 200)
+                if ours in group and reference:
+                    notes.note("verify", [as_data(verdict) for verdict in prove(target, print)])
+                for name in names:
+                    remove(name)
+
+
+def starts(plan: Plan, notes: Notes) -> None:
+    """Cold starts of our own Serve config on Ray, without and with what it does against the race for a port."""
+    folder = model_folder(plan, plan.shape(), notes)
+    _, arguments = _serve_arguments(plan)
+    variables = {**plan.ucx, "VLLM_DP_MASTER_PORT": None}
+    # The ordinary engine warms the machine's file cache for the others.
+    wanted = {
+        "ordinary_first": Variant("plain", arguments, replicas=1, ports=80),
+        "without_port_or_prewarming": Variant(
+            "bare", arguments, {"_prewarm_prefill_decode": None}, variables, ports=20
+        ),
+        "as_rendered": Variant("pd", arguments, {}, plan.ucx),
+    }
+    with _ray(plan) as share:
+        for name, variant in wanted.items():
+            with notes.trying(name):
+                found = deploy(config_of([variant], folder, plan.place, share), plan.start_seconds)
+                notes.note(name, {variant.name: asdict(found[variant.name])})
+                remove(variant.name)
+
+
+def _serve_arguments(plan: Plan) -> tuple[int, dict[str, Any]]:
+    """The longest sequence, and engine_kwargs."""
     longest = 1024 if plan.small else 16_640
     arguments = plan.place.arguments(5_000_000_000) | {"max_model_len": longest}
     arguments |= {"block_size": 32} if plan.small else {"block_size": 64}
     if plan.place.gpu:
         graphs = {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY", "cudagraph_capture_sizes": [1, 2, 4, 8]}
         arguments |= {"compilation_config": graphs}
-    bare = Variant(
-        "bare",
-        arguments,
-        {"_prewarm_prefill_decode": None},
-        {**plan.ucx, "VLLM_DP_MASTER_PORT": None},
-        ports=20,
-    )
-    ours = Variant("pd", arguments, {}, plan.ucx)
-    once = Variant("once", arguments, {"pd_tokenize_once": True}, plan.ucx, ports=40)
-    plain = Variant("plain", arguments, replicas=1)
+    return longest, arguments
+
+
+@contextlib.contextmanager
+def _ray(plan: Plan) -> Iterator[float | None]:
+    """Ray's head, and the part of a GPU that each engine takes."""
+    share = None if plan.gpus > 1 else 0.18
     with ray_head(plan.place, plan.gpus if plan.place.gpu else 0, share if plan.place.gpu else None):
-        starts = {"without_port_or_prewarming": [bare], "as_rendered": [ours]}
-        for name, variants in () if plan.small else starts.items():
-            with notes.trying(name):
-                began = time.monotonic()
-                found = deploy(config_of(variants, folder, plan.place, share), plan.start_seconds)
-                notes.note(
-                    name,
-                    {key: asdict(value) for key, value in found.items()}
-                    | {"with_removal_s": time.monotonic() - began},
-                )
-        with notes.trying("three_apps"):
-            beside = [ours, plain] if plan.small else [ours, once, plain]
-            found = deploy(config_of(beside, folder, plan.place, share), plan.start_seconds)
-            notes.note("three_apps", {key: asdict(value) for key, value in found.items()})
-            _time_to_first_token(plan, notes, [variant.name for variant in beside])
-        with notes.trying("verify"):
-            deploy(config_of([ours, plain], folder, plan.place, share), plan.start_seconds)
-            block = int(arguments["block_size"])
-            target = ProofTarget(
-                Endpoint(ours.url, (METRICS,)),
-                MODEL_ID,
-                KvGeometry(shape.kv_bytes_per_token, block),
-                min(longest, 4096),
-                lambda prompts, _: answers_of(Endpoint(plain.url), MODEL_ID, prompts, 200),
-                # Ordinary kernels: an engine against itself, in other batches, differs by so much.
-                tolerance=0.0 if plan.small else 0.15,
-            )
-            notes.note("verify", [as_data(verdict) for verdict in prove(target, print)])
+        yield share
 
 
 def _time_to_first_token(plan: Plan, notes: Notes, names: Sequence[str]) -> None:
     """About one request a second, each endpoint in turn: hardly any waits for another."""
-    lengths = (100, 500) if plan.small else (512, 4096, 8192)
+    lengths = (100, 500) if plan.small else (64, 512, 8192)
     endpoints = {name: f"{URL}/{name}" for name in names}
     for length in lengths:
-        file = notes.path.with_name(f"bench-ttft-{length}.json")
-        with notes.trying(f"ttft_{length}"):
-            notes.note(f"ttft_{length}", _bench(file, endpoints, f"{length}/8", [1.2], 6, rounds=2))
+        of = f"{length}_{'+'.join(names)}"
+        with notes.trying(f"ttft_{of}"):
+            file = notes.path.with_name(f"bench-ttft-{of.replace('_', '-')}.json")
+            notes.note(f"ttft_{of}", _bench(file, endpoints, f"{length}/8", [1.2], 6, rounds=2))
 
 
 def compare(plan: Plan, notes: Notes) -> None:
@@ -511,6 +541,7 @@ STEPS: dict[str, Callable[[Plan, Notes], None]] = {
     "hybrid": hybrid,
     "misconfigured": misconfigured,
     "serve": serve,
+    "starts": starts,
     "compare": compare,
 }
 
@@ -545,9 +576,11 @@ def _programs(
     found = [
         engine(
             plan.place, f"{name}-{role}", model, port + offset,
-            {**arguments, "kv_transfer_config": transfer(kv_role)}, talkative, port + offset + 10_000,
+            {**arguments, "kv_transfer_config": transfer(kv_role)}, talkative, port + offset + 10_000, gpu,
         )
-        for offset, (role, kv_role) in enumerate((("prefill", "kv_producer"), ("decode", "kv_consumer")))
+        for offset, (role, kv_role, gpu) in enumerate(
+            (("prefill", "kv_producer", 0), ("decode", "kv_consumer", plan.decode_gpu))
+        )
     ]  # fmt: skip
     times = plan.out / f"times-{name}.jsonl"
     found.append(
@@ -597,8 +630,29 @@ def _bench(
     return found
 
 
+def variables_of(settings: str) -> dict[str, str]:
+    """`NAME=VALUE NAME=VALUE` as a mapping. Raises ValueError naming what is not of that form."""
+    found = dict[str, str]()
+    for setting in settings.split():
+        name, equals, value = setting.partition("=")
+        if not (name.startswith("UCX_") and equals and value):
+            raise ValueError(f"{setting}: wanted UCX_NAME=VALUE")
+        found[name] = value
+    return found
+
+
 def _ucx_of(programs: Sequence[Program]) -> list[str]:
     return roads([line for program in programs for line in _lines(program, ("UCX  INFO", " | ", "] | "))])
+
+
+def _by_prefill(
+    notes: Notes, plain: Endpoint, folder: Path, prompts: Sequence[ProofPrompt], reference: Sequence[Answer]
+) -> None:
+    """How far one engine's prefill and decode differ: what a pair may differ from it by."""
+    vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    longer, expected = one_token_further(prompts, reference, vocabulary)
+    answers = answers_of(plain, MODEL_ID, longer, 120)
+    notes.note("plain_prefill_against_decode", _summary(compared(longer, answers, expected)))
 
 
 def _lines(program: Program, words: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@
 
 Prints one JSON object a line. One process holds a buffer with a pattern; the other reads it in pieces that do not lie
 beside each other, so that nothing merges them, and compares what came. What UCX takes is decided by its environment,
-such as UCX_TLS.
+such as UCX_TLS and UCX_CUDA_IPC_ENABLE_GET_ZCOPY.
 """
 
 # ruff: noqa: T201 - its stdout is its interface

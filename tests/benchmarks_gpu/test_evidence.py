@@ -9,6 +9,7 @@ from benchmarks.gpu.evidence import (
     compared,
     equal_tokens,
     noticed,
+    one_token_further,
     per_transfer,
     telling_prompts,
     transfer_sums,
@@ -116,3 +117,13 @@ def test_ucx_is_read_for_what_moves_remote_memory_only() -> None:
         "ucp_context_0 intra-node cfg#1 rma_am(tcp/lo)",
         "remote memory read by ucp_get* into cuda: 0..inf: (!) software emulation, tcp/lo",
     ]
+
+
+def test_one_token_further_prefill_reads_what_decode_computed() -> None:
+    prompts = [ProofPrompt((60,), 16), ProofPrompt((61,), 16), ProofPrompt((62,), 16)]
+    spaced = Answer((" b", "c"), (0.5, 0.25))
+    failed = Answer((), (), "500: no")
+    longer, expected = one_token_further(prompts, [RIGHT, spaced, failed], {"a": 7, "\u0120b": 8})
+    assert [prompt.tokens for prompt in longer] == [(60, 7), (61, 8)]
+    assert [prompt.max_tokens for prompt in longer] == [1, 1]
+    assert expected == [Answer(("b",), (0.25,)), Answer(("c",), (0.25,))]

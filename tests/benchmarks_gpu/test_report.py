@@ -27,7 +27,7 @@ MEANS = {
     "gb_per_s": 18.75,
 }
 TRANSPORT = BEGUN | {
-    "UCX_TLS=unset": {
+    "UCX: its own choice": {
         "measured": [
             {"pieces": 36, "bytes": 75e6, "post_ms": 0.1, "whole_ms": 4.25, "gb_per_s": 17.6, "right": True},
             {
@@ -40,7 +40,7 @@ TRANSPORT = BEGUN | {
             },
         ]
     },
-    "UCX_TLS=tcp": {"failed": "EngineError: no transport"},
+    "UCX: UCX_TLS=tcp": {"failed": "EngineError: no transport"},
 }
 BLOCKS = BEGUN | {
     "block_16": {
@@ -72,14 +72,14 @@ def test_without_a_run_every_question_is_open() -> None:
 
 def test_a_runs_figures_are_on_the_page_with_where_they_are_from(run: Run) -> None:
     text = page([run])
-    assert "| unset | 75 | 1188 | 2 | 12 | 6.25 | yes |" in text
+    assert "| its own choice | 75 | 1188 | 2 | 12 | 6.25 | yes |" in text
     assert "| 16 | 512 | used | 1,188 | 0.5 | 4 | 18.8 |" in text
     assert "(benchmarks/2026-12-02-h200/blocks.json), all engines on one GPU" in text
     assert "Open on two GPUs: `python -m benchmarks.gpu.run --out OUT --gpus 2 --steps compare`" in text
 
 
 def test_what_failed_is_said(run: Run) -> None:
-    assert "UCX_TLS=tcp: failed with `EngineError: no transport`" in page([run])
+    assert "UCX: UCX_TLS=tcp: failed with `EngineError: no transport`" in page([run])
     assert "| no connector | KV moved | 500: refused |" in page([run])
 
 
@@ -89,7 +89,17 @@ def test_a_step_that_was_cut_says_so_and_stays_open() -> None:
     text = page([Run("2026-12-02-h200", {"parity": parity})])
     assert "| KV moved | yes | all |" in text
     assert "The step ended early: `the step's time was up`" in text
-    assert "The rest is open: `python -m benchmarks.gpu.run --out OUT --gpus 1 --steps parity`" in text
+    assert "Still open on two GPUs: `python -m benchmarks.gpu.run --out OUT --gpus 2 --steps parity`" in text
+
+
+@pytest.mark.parametrize(("remark", "told"), [("", False), (", open: over NVLink", True)])
+def test_a_remark_leaves_open_what_it_says_and_nothing_else(remark: str, told: bool, tmp_path: Path) -> None:
+    (tmp_path / "transport.json").write_text(json.dumps(TRANSPORT))
+    (tmp_path / "remarks.yaml").write_text(f"transport: {{said: it is fast{remark}}}")
+    text = page([Run.read(tmp_path)])
+    assert "Remark: it is fast" in text
+    assert ("Still open (over NVLink): `python -m" in text) == told
+    assert ("--steps transport`" in text) == told
 
 
 def test_what_a_remark_calls_void_is_shown_as_open_and_the_file_stays_as_it_was(tmp_path: Path) -> None:
@@ -107,7 +117,7 @@ def test_what_a_remark_calls_void_is_shown_as_open_and_the_file_stays_as_it_was(
     assert f"| {ANSWERS_EQUAL} | open | see the remark |" in text
     assert "| KV moved | yes | all |" in text
     assert "Remark: the answers were lost" in text
-    assert "The rest is open: " in text
+    assert "Still open on two GPUs: " in text
     assert run.steps["parity"] == parity
 
 

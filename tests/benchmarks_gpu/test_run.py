@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.gpu.engines import Place
 from benchmarks.gpu.run import _out_of_time, fastest, run_one
-from benchmarks.gpu.steps import STEPS, Notes, Plan
+from benchmarks.gpu.steps import STEPS, Notes, Plan, _programs, variables_of
 
 
 def measured(*speeds: float, right: bool = True) -> dict[str, Any]:
@@ -21,10 +21,13 @@ def measured(*speeds: float, right: bool = True) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("found", "chosen"),
     [
-        ({"UCX_TLS=unset": measured(200, 9), "UCX_TLS=tcp": measured(50, 0.4)}, ("", 9)),
-        ({"UCX_TLS=unset": measured(0.4, 0.4), "UCX_TLS=cuda_ipc": measured(200, 12)}, ("cuda_ipc", 12)),
-        ({"UCX_TLS=unset": measured(9), "UCX_TLS=cuda_ipc": measured(90, right=False)}, ("", 9)),
-        ({"UCX_TLS=unset": {"failed": "no transport"}, "begun": "now"}, ("", 0)),
+        ({"UCX: its own choice": measured(200, 9), "UCX: UCX_TLS=tcp": measured(50, 0.4)}, ("", 9)),
+        (
+            {"UCX: its own choice": measured(0.4, 0.4), "UCX: UCX_TLS=cuda_ipc": measured(200, 12)},
+            ("UCX_TLS=cuda_ipc", 12),
+        ),
+        ({"UCX: its own choice": measured(9), "UCX: UCX_X=on": measured(90, right=False)}, ("", 9)),
+        ({"UCX: its own choice": {"failed": "no transport"}, "begun": "now"}, ("", 0)),
     ],
 )
 def test_the_fastest_right_transport_in_many_pieces_is_taken(
@@ -49,7 +52,7 @@ def test_a_failed_step_leaves_what_it_knew_and_why_it_failed(
         raise ValueError("and then all of it")
 
     monkeypatch.setitem(STEPS, "machine", step)
-    plan = Plan(Place("cpu", tmp_path), tmp_path / "out", "tiny", 1, (1.0,), 1, "", 1)
+    plan = Plan(Place("cpu", tmp_path), tmp_path / "out", "tiny", 1, (1.0,), 1, {}, 1)
     assert not run_one("machine", plan)
     found = json.loads((tmp_path / "out" / "machine.json").read_text())
     assert found["first"] == {"failed": "ValueError: one part is broken"}
@@ -66,8 +69,38 @@ def test_the_end_of_a_steps_time_is_no_error_of_what_it_was_doing(
         notes.note("second", "never")
 
     monkeypatch.setitem(STEPS, "machine", step)
-    plan = Plan(Place("cpu", tmp_path), tmp_path / "out", "tiny", 1, (1.0,), 1, "", 1)
+    plan = Plan(Place("cpu", tmp_path), tmp_path / "out", "tiny", 1, (1.0,), 1, {}, 1)
     assert not run_one("machine", plan)
     found = json.loads((tmp_path / "out" / "machine.json").read_text())
     assert "the step's time is up" in found["error"]
     assert "second" not in found
+
+
+def test_settings_of_ucx_are_names_and_values() -> None:
+    assert variables_of("UCX_TLS=cuda_copy,tcp UCX_LOG_LEVEL=info") == {
+        "UCX_TLS": "cuda_copy,tcp",
+        "UCX_LOG_LEVEL": "info",
+    }
+    assert variables_of("") == {}
+
+
+@pytest.mark.parametrize("settings", ["tcp", "UCX_TLS=", "UCX_TLS tcp", "TLS=tcp"])
+def test_settings_that_are_none_of_ucx_are_refused(settings: str) -> None:
+    with pytest.raises(ValueError, match="wanted UCX_NAME=VALUE"):
+        variables_of(settings)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "where"), [(1, ["0", "0", "0"]), (2, ["0", "1", "0"]), (4, ["0", "1", "0"])]
+)
+def test_decode_has_a_gpu_of_its_own_where_there_are_two(gpus: int, where: list[str], tmp_path: Path) -> None:
+    plan = Plan(Place("cuda", tmp_path), tmp_path, "Qwen/Qwen3-8B", gpus, (1.0,), 1, {}, 1)
+    prefill, decode, _, plain = _programs(plan, "any", 9000, tmp_path, {}, {}, plain=True)
+    assert [each.environment["CUDA_VISIBLE_DEVICES"] for each in (prefill, decode, plain)] == where
+
+
+def test_on_a_cpu_no_gpu_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    plan = Plan(Place("cpu", tmp_path), tmp_path, "tiny", 2, (1.0,), 1, {}, 1)
+    for program in _programs(plan, "any", 9000, tmp_path, {}, {}, plain=True):
+        assert "CUDA_VISIBLE_DEVICES" not in program.environment
