@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kvrelay.serve_app import INGRESS_PATH
 from kvrelay.settings import Serving
 from kvrelay_k8s.names import AGENT_PORT, CLIENT_PORT, DASHBOARD_PORT, GCS_PORT, METRICS_PORT
 
@@ -12,6 +13,7 @@ Object = dict[str, Any]
 SCRIPTS_PATH = "/opt/kvrelay"
 """Where the scripts' ConfigMap is mounted."""
 SCRIPTS_CONFIG_MAP = "kvrelay-scripts"
+INGRESS_CONFIG_MAP = "kvrelay-ingress"
 
 _QUIET = {
     # Neither Ray nor vLLM calls home from someone's cluster.
@@ -19,6 +21,16 @@ _QUIET = {
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
 }
+
+
+def ingress_volume() -> Object:
+    """The module of the app's ingress class. Ray imports it on the head too, where it builds the app."""
+    return {"name": "ingress", "configMap": {"name": INGRESS_CONFIG_MAP}}
+
+
+def ingress_mount() -> Object:
+    """Where the rendered serve config says that the module is."""
+    return {"name": "ingress", "mountPath": INGRESS_PATH, "readOnly": True}
 
 
 def environment(variables: dict[str, str]) -> list[Object]:

@@ -8,7 +8,15 @@ from kvrelay.settings import Deployment
 from kvrelay.settings.scheduling import ROLE_LABEL, SYSTEM_ROLE
 from kvrelay_k8s.names import HEAD_PRIORITY, METRICS_PORT, RAY_SERVICE_ACCOUNT, labels
 from kvrelay_k8s.node_room import head_room
-from kvrelay_k8s.ray_container import Object, alive, environment, head_ports, head_ready
+from kvrelay_k8s.ray_container import (
+    Object,
+    alive,
+    environment,
+    head_ports,
+    head_ready,
+    ingress_mount,
+    ingress_volume,
+)
 
 _LEAST_MILLICPU, _LEAST_MIB = 500, 3072
 
@@ -44,6 +52,7 @@ def head_group(deployment: Deployment, serve_port: int) -> Object:
         "volumeMounts": [
             {"name": "shm", "mountPath": "/dev/shm"},
             {"name": "ray-logs", "mountPath": "/tmp/ray"},
+            ingress_mount(),
         ],
     }
     return {
@@ -67,6 +76,7 @@ def head_group(deployment: Deployment, serve_port: int) -> Object:
                 "volumes": [
                     {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
                     {"name": "ray-logs", "emptyDir": {"sizeLimit": "10Gi"}},
+                    ingress_volume(),
                 ],
             },
         },

@@ -35,6 +35,8 @@ from kvrelay_k8s.ray_container import (
     alive,
     drain,
     environment,
+    ingress_mount,
+    ingress_volume,
     security_context,
     worker_ports,
     worker_ready,
@@ -129,6 +131,7 @@ def _pod(
             {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{_shm_gib(room)}Gi"}},
             {"name": "ray-logs", "emptyDir": {"sizeLimit": "20Gi"}},
             {"name": "scripts", "configMap": {"name": SCRIPTS_CONFIG_MAP}},
+            ingress_volume(),
             *access.volumes,
         ],
     }
@@ -173,6 +176,7 @@ def _container(
             {"name": "shm", "mountPath": "/dev/shm"},
             {"name": "ray-logs", "mountPath": "/tmp/ray"},
             {"name": "scripts", "mountPath": SCRIPTS_PATH, "readOnly": True},
+            ingress_mount(),
             *access.mounts,
         ],
     }

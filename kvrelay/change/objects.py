@@ -49,6 +49,8 @@ def _meaning(kind: str, old: dict[str, Any], new: dict[str, Any]) -> tuple[Effec
         return _ray_service(old.get("spec", {}), new.get("spec", {}))
     if kind in _PODS and old.get("spec", {}).get("template") != new.get("spec", {}).get("template"):
         return Effect.ROLLING, "restarts its pods"
+    if kind == "ConfigMap":
+        return Effect.IN_PLACE, "is updated; what has read it keeps the old text until it restarts"
     return Effect.IN_PLACE, "is updated"
 
 

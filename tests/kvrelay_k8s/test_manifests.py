@@ -167,7 +167,25 @@ def _compare(folder: Path, texts: dict[str, str]) -> None:
     assert {path.stem: path.read_text() for path in folder.glob("*.yaml")} == texts
 
 
-def test_the_worker_scripts_are_the_projects_files() -> None:
-    data = find(objects_of("qwen3.5-9b"), "ConfigMap")["data"]
-    folder = PROJECT / "constructs" / "kvrelay_k8s" / "scripts"
-    assert data == {path.name: path.read_text() for path in folder.glob("*.py")}
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("kvrelay-scripts", "constructs/kvrelay_k8s/scripts"), ("kvrelay-ingress", "kvrelay/ingress")],
+)
+def test_the_python_in_pods_is_the_projects_files(name: str, folder: str) -> None:
+    data = find(objects_of("qwen3.5-9b"), "ConfigMap", name)["data"]
+    assert data == {path.name: path.read_text() for path in (PROJECT / folder).glob("*.py")}
+
+
+@pytest.mark.parametrize("config", DEPLOYMENTS)
+def test_every_ray_pod_has_the_module_of_the_ingress_class_where_the_serve_config_says(config: str) -> None:
+    service = find(objects_of(config), "RayService")["spec"]
+    (application,) = yaml.safe_load(service["serveConfigV2"])["applications"]
+    module = application["args"]["ingress_cls_config"]["ingress_cls"].partition(":")[0]
+    folder = application["runtime_env"]["env_vars"]["PYTHONPATH"].split(":")[0]
+    cluster = service["rayClusterConfig"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        pod = group["template"]["spec"]
+        (mount,) = [each for each in pod["containers"][0]["volumeMounts"] if each["mountPath"] == folder]
+        (volume,) = [each for each in pod["volumes"] if each["name"] == mount["name"]]
+        held = find(objects_of(config), "ConfigMap", volume["configMap"]["name"])["data"]
+        assert f"{module}.py" in held

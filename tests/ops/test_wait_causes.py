@@ -334,6 +334,7 @@ ENGINE = {
     "nixl._bindings.nixlNotFoundError: NIXL_ERR_NOT_FOUND": "fabric",
     "RuntimeError: NIXL compatibility hash mismatch. Local: a, Remote: b": "handshake",
     "RuntimeError: No CUDA GPUs are available": "no driver",
+    "ModuleNotFoundError: No module named 'lmcache'": "module",
     "ValueError: Unknown engine argument: max_modle_len": "argument",
     "OSError: [Errno 98] Address already in use": "port",
     "RuntimeError: something of the engine's own": "engine",

@@ -9,7 +9,18 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from kvrelay.serve_app import Cpu, Efa, Engine, Loopback, Rendered, ServeApp, parse_serve_app, render
+from kvrelay.serve_app import (
+    INGRESS_MODULE,
+    INGRESS_PATH,
+    Cpu,
+    Efa,
+    Engine,
+    Loopback,
+    Rendered,
+    ServeApp,
+    parse_serve_app,
+    render,
+)
 from kvrelay.serve_app.command import render as render_command
 from kvrelay.settings import Deployment, Role
 from kvrelay.yaml_source import parse_documents
@@ -206,3 +217,41 @@ def test_the_command_says_the_same_to_machines() -> None:
     assert answer["config"] == rendered.config
     assert len(answer["additions"]) == len(rendered.additions)
     assert all(addition["reason"] for addition in answer["additions"])
+
+
+def _ingress(rendered: Rendered) -> tuple[str | None, str | None]:
+    (application,) = rendered.config["applications"]
+    named = application["args"].get("ingress_cls_config", {}).get("ingress_cls")
+    return named, application.get("runtime_env", {}).get("env_vars", {}).get("PYTHONPATH")
+
+
+def test_eks_serves_with_the_ingress_class_whose_errors_are_clean() -> None:
+    named, path = _ingress(_on_efa(parsed(prefill_decode())))
+    assert named == "openai_error_ingress:OpenAIErrorIngress"
+    assert path == f"{INGRESS_PATH}:${{PYTHONPATH}}"
+    assert INGRESS_MODULE.stem == named.partition(":")[0]
+
+
+def test_an_ingress_class_of_the_files_own_stands() -> None:
+    config = prefill_decode()
+    config["applications"][0]["args"]["ingress_cls_config"] = {
+        "ingress_cls": "ray.serve.llm.ingress:OpenAiIngress"
+    }
+    assert _ingress(_on_efa(parsed(config))) == ("ray.serve.llm.ingress:OpenAiIngress", None)
+
+
+def test_arguments_of_the_ingress_class_and_modules_of_the_files_own_are_kept() -> None:
+    config = prefill_decode(runtime_env={"env_vars": {"PYTHONPATH": "/opt/mine"}})
+    config["applications"][0]["args"]["ingress_cls_config"] = {
+        "ingress_extra_kwargs": {"recovery_seconds": 30}
+    }
+    rendered = _on_efa(parsed(config))
+    assert _ingress(rendered)[1] == f"{INGRESS_PATH}:/opt/mine"
+    (application,) = rendered.config["applications"]
+    assert application["args"]["ingress_cls_config"]["ingress_extra_kwargs"] == {"recovery_seconds": 30}
+    again = _on_efa(parsed(rendered.config))
+    assert again.additions == ()
+
+
+def test_a_host_of_the_users_own_gets_no_class_that_it_does_not_have() -> None:
+    assert _ingress(render(parsed(prefill_decode()), Loopback())) == (None, None)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kvrelay.serve_app import Cpu, Efa, Loopback, parse_serve_app, render, worker_groups
+from kvrelay.serve_app import INGRESS_MODULE, Cpu, Efa, Loopback, parse_serve_app, render, worker_groups
 from kvrelay.yaml_source import parse_documents
 from tests.serve_app.examples import DEPLOYMENTS, PROJECT, SERVE_CONFIGS, example
 
@@ -65,7 +65,10 @@ def test_ray_itself_accepts_the_portable_and_the_rendered_config(tmp_path: Path)
         (tmp_path / f"{name}-cpu.yaml").write_text(render(app, Cpu("./tiny")).text)
     script = Path(__file__).with_name("accepted_by_ray.py")
     found = subprocess.run(
-        [SERVING_PYTHON, script, *sorted(map(str, tmp_path.iterdir()))], capture_output=True, text=True
+        [SERVING_PYTHON, script, *sorted(map(str, tmp_path.iterdir()))],
+        env={**os.environ, "PYTHONPATH": str(INGRESS_MODULE.parent)},
+        capture_output=True,
+        text=True,
     )
     assert found.returncode == 0, found.stderr[-2000:]
     bundles = yaml.safe_load(found.stdout.splitlines()[-1])

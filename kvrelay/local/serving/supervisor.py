@@ -29,7 +29,6 @@ RAY_PORT = 6379
 # Inside its own network namespace a session always finds these free.
 INNER_HTTP_PORT = 8000
 INNER_METRICS_PORT = 8080
-INGRESS_FOLDER = Path(__file__).parents[2] / "ingress"
 RUN_APP = Path(__file__).with_name("run_app.py")
 _PRIVATE_TEMPORARY = "/dev/shm/kvrelay"
 # What the app needs is logical: two real cores carry all of it.
@@ -95,7 +94,6 @@ class Supervisor:
         return inherited | {
             SESSION_VARIABLE: self.session.id,
             "TMPDIR": self.session.temporary,
-            "PYTHONPATH": str(INGRESS_FOLDER),
             "PYTHONUNBUFFERED": "1",
             "DO_NOT_TRACK": "1",
             "HF_HUB_OFFLINE": "1",

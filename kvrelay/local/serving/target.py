@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvrelay.local.serving.environment import PROJECT
-from kvrelay.serve_app import Cpu, Rendered, ServeApp, load_serve_app, render
+from kvrelay.serve_app import INGRESS_MODULE, Cpu, Rendered, ServeApp, load_serve_app, render
+from kvrelay.serve_app.ingress import clean_errors
 from kvrelay.serve_app.rendering import Edit, Kind
 from kvrelay.settings import read_deployment
-
-INGRESS_CLASS = "openai_error_ingress:OpenAIErrorIngress"
 
 
 @dataclass(frozen=True)
@@ -23,12 +22,7 @@ class Here:
 
     def edits(self, app: ServeApp) -> Iterator[Edit]:
         yield from Cpu(str(self.model)).edits(app)
-        yield Edit(
-            (*app.application_path, "args", "ingress_cls_config", "ingress_cls"),
-            INGRESS_CLASS,
-            "errors in OpenAI's form; its module is on this session's PYTHONPATH",
-            Kind.DEFAULT,
-        )
+        yield from clean_errors(app, str(INGRESS_MODULE.parent))
         for engine in app.engines:
             options = (*engine.path, "deployment_config")
             yield Edit((*options, "health_check_period_s"), 2, "a dead engine is seen sooner", Kind.DEFAULT)

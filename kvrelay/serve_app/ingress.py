@@ -1,0 +1,43 @@
+"""The ingress class that our targets serve with, and where pods find its module."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from kvrelay.serve_app.app import ServeApp
+from kvrelay.serve_app.rendering import Edit, Kind
+
+INGRESS_MODULE = Path(__file__).parents[1] / "ingress" / "openai_error_ingress.py"
+INGRESS_CLASS = f"{INGRESS_MODULE.stem}:OpenAIErrorIngress"
+INGRESS_PATH = "/opt/kvrelay-ingress"
+"""Where the module's ConfigMap is mounted in Ray's pods."""
+
+
+def clean_errors(app: ServeApp, folder: str) -> Iterator[Edit]:
+    """Errors in OpenAI's form, and waits for a dead engine, by the module in `folder`; a file's own class stands."""
+    named = _of(app, "args", "ingress_cls_config", "ingress_cls")
+    if named not in (None, INGRESS_CLASS):
+        return
+    yield Edit(
+        (*app.application_path, "args", "ingress_cls_config", "ingress_cls"),
+        INGRESS_CLASS,
+        "errors in OpenAI's form, and a request waits while a dead engine comes back",
+        Kind.DEFAULT,
+    )
+    # Ray puts the container's own value, if any, in place of the braces.
+    path = _of(app, "runtime_env", "env_vars", "PYTHONPATH") or "${PYTHONPATH}"
+    if folder not in str(path).split(os.pathsep):
+        path = f"{folder}{os.pathsep}{path}"
+    yield Edit(
+        (*app.application_path, "runtime_env", "env_vars", "PYTHONPATH"), path, "where that class's module is"
+    )
+
+
+def _of(app: ServeApp, *keys: str) -> Any:
+    found: Any = app.config["applications"][app.application_index]
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
