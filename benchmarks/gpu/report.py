@@ -32,7 +32,18 @@ from kvrelay.yaml_source import Document, read_document
 REPOSITORY = Path(__file__).parents[2]
 DATA = REPOSITORY / "docs" / "benchmarks"
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
-STEPS = ("machine", "transport", "parity", "blocks", "hybrid", "misconfigured", "serve", "starts", "compare")
+STEPS = (
+    "machine",
+    "transport",
+    "parity",
+    "blocks",
+    "hybrid",
+    "misconfigured",
+    "serve",
+    "direct",
+    "starts",
+    "compare",
+)
 
 INTRODUCTION = """\
 # Prefill/decode on GPUs, measured
@@ -253,6 +264,12 @@ def show_serve(found: Mapping[str, Any]) -> Iterator[str]:
     for name, value in _named(found, "ttft_"):
         rows += [[name.split("_")[1], cell.get("endpoint"), *_latencies(cell)] for cell in _whole(value)]
     yield table(["prompt tokens", "app", *_LATENCIES], rows)
+    loads = [
+        [name.removeprefix("ingress_"), cell["rate"], *_latencies(cell)]
+        for name, value in _named(found, "ingress_")
+        for cell in _whole(value.get("load", {}))
+    ]
+    yield table(["ingress replicas", "requests/s", *_LATENCIES], loads)
     yield from show_starts(found)
     verify = found.get("verify")
     if isinstance(verify, list):
@@ -269,6 +286,14 @@ def show_starts(found: Mapping[str, Any]) -> Iterator[str]:
                 values = (times["running_s"], times["first_answer_s"], times["next_answer_s"])
                 rows.append([name.replace("_", " "), app, *values])
     yield table(["deployed", "app", "running after s", "first answer after s", "next answer took s"], rows)
+    told = {name: value["port_quarrels"] for name, value in found.items() if _quarrelled(value)}
+    yield "\n".join(
+        f"- {name.replace('_', ' ')}: `{_cell(line)}`" for name in told for line in told[name][:3]
+    )
+
+
+def _quarrelled(value: object) -> bool:
+    return isinstance(value, Mapping) and bool(value.get("port_quarrels"))
 
 
 def show_misconfigured(found: Mapping[str, Any]) -> Iterator[str]:
@@ -368,7 +393,15 @@ QUESTIONS = (
         "4. What does prefill/decode add to TTFT?",
         "serve",
         "Our own Serve config on Ray, rendered for one host. `pd` is as rendered, `once` has `pd_tokenize_once`, "
-        "`plain` is one ordinary replica; about a request a second.",
+        "`beat` sends tokens every 50 ms as Ray does by default, `plain` is one ordinary replica; about a request a "
+        "second.",
+        show_serve,
+    ),
+    Question(
+        "Without an ingress",
+        "direct",
+        "The same app with Ray's direct streaming: HAProxy hands requests to decode itself. It has no place for an "
+        "ingress class, so clients would get Ray's own errors.",
         show_serve,
     ),
     Question(
@@ -387,20 +420,24 @@ QUESTIONS = (
     Question(
         "7. How long is a cold start?",
         "starts",
-        "Our own Serve config on Ray, without `VLLM_DP_MASTER_PORT` and `_prewarm_prefill_decode`, and as rendered, "
-        "after an ordinary engine, so that both find the machine's file cache as warm.",
+        "Our own Serve config on Ray, as rendered and without `VLLM_DP_MASTER_PORT` and `_prewarm_prefill_decode`, one "
+        "after the other.",
         show_starts,
     ),
 )
 
 
 def page(runs: Sequence[Run]) -> str:
-    """The whole page. A question is answered by the last run that has its step, on as many GPUs as it needs first."""
+    """The whole page. A question is answered by the last run of its step on as many GPUs as it needs, or on fewer."""
     parts = [INTRODUCTION, *_conditions(runs)]
     for question in QUESTIONS:
         parts.append(f"## {question.title}\n\n{question.about}\n")
-        run = next((run for run in reversed(runs) if question.step in run.steps), None)
-        gpus = run.steps[question.step].get("conditions", {}).get("gpus", 1) if run else 0
+        run = max(
+            (run for run in runs if question.step in run.steps),
+            key=lambda run: (min(_gpus(run, question.step), question.gpus), run.name),
+            default=None,
+        )
+        gpus = _gpus(run, question.step) if run else 0
         if run is not None:
             where = f"[{run.name}](benchmarks/{run.name}/{question.step}.json)"
             shared = "" if gpus > 1 else ", all engines on one GPU"
@@ -420,6 +457,10 @@ def page(runs: Sequence[Run]) -> str:
             parts.append(f"{what}: `{command}`.\n")
     parts.append(EARLIER)
     return "\n".join(part.strip("\n") + "\n" for part in parts if part)
+
+
+def _gpus(run: Run, step: str) -> int:
+    return int(run.steps[step].get("conditions", {}).get("gpus", 1))
 
 
 def _conditions(runs: Sequence[Run]) -> Iterator[str]:

@@ -37,6 +37,7 @@ LIMITS = {
     "hybrid": 330,
     "misconfigured": 260,
     "serve": 900,
+    "direct": 400,
     "starts": 900,
     "compare": 2400,
 }
@@ -186,9 +187,9 @@ def main() -> None:
     )
     parser.add_argument(
         "--ucx",
-        default="",
+        default="auto",
         metavar="SETTINGS",
-        help="UCX_NAME=VALUE ... for the engines; auto: the best that `transport` found",
+        help="UCX_NAME=VALUE ... for the engines; auto, the default: the best that `transport` found",
     )
     parser.add_argument("--only", choices=sorted(STEPS), help=argparse.SUPPRESS)
     asked = parser.parse_args()

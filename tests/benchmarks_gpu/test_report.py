@@ -78,6 +78,36 @@ def test_a_runs_figures_are_on_the_page_with_where_they_are_from(run: Run) -> No
     assert "Open on two GPUs: `python -m benchmarks.gpu.run --out OUT --gpus 2 --steps compare`" in text
 
 
+def test_a_question_for_two_gpus_is_answered_by_the_run_that_had_them() -> None:
+    def parity(equal: int, gpus: int) -> dict[str, Any]:
+        summary = {"equal": equal, "answers": 9, "same_leads_to_the_bit": 9, "largest_lead_difference": 0.0}
+        return {"conditions": {"gpus": gpus}, "pair_8_at_once": {"summary": summary}}
+
+    two, one = Run("2026-12-02-x2", {"parity": parity(9, 2)}), Run("2026-12-03-x1", {"parity": parity(8, 1)})
+    assert "| 9 of 9 |" in page([two, one])
+    assert "| 8 of 9 |" in page([one])
+
+
+def test_a_quarrel_for_a_port_is_told_beside_the_start_that_it_slowed() -> None:
+    times = {"running_s": 213.0, "first_answer_s": 213.0, "next_answer_s": 0.1}
+    line = "worker-1.err: [Errno 98] Address already in use"
+    starts = {
+        "as_rendered": {"pd": times, "port_quarrels": []},
+        "bare": {"bare": times, "port_quarrels": [line]},
+    }
+    told = page([Run("2026-12-03", {"starts": BEGUN | starts})])
+    assert told.count("Address already in use") == 1
+    assert f"- bare: `{line}`" in told
+
+
+def test_ingress_replicas_are_compared_under_load() -> None:
+    cell = {"kind": None, "rate": 12.0, "requests": 240, "whole": 240, "ttft_s": {"p50": 0.08}, "itl_s": None}
+    serve = BEGUN | {f"ingress_{number}": {"load": {"figures": [cell]}} for number in (1, 4)}
+    told = page([Run("2026-12-03", {"serve": serve})])
+    assert "| 1 | 12 | 240 of 240 | 80 |" in told
+    assert "| 4 | 12 | 240 of 240 | 80 |" in told
+
+
 def test_what_failed_is_said(run: Run) -> None:
     assert "UCX: UCX_TLS=tcp: failed with `EngineError: no transport`" in page([run])
     assert "| no connector | KV moved | 500: refused |" in page([run])
