@@ -167,12 +167,13 @@ class HybridManagerOff(EngineRule):
 
 
 class HybridPrefixCaching(EngineRule):
-    """Prefix caching of hybrid models across prefill and decode is unfinished in vLLM 0.26."""
+    """A hybrid model's prefill leaves a prompt's last token to decode. When its own cache holds all the others, as for
+    a prompt asked again, nothing is left to compute, and its engine ends with an assertion."""
 
     number = "KV038"
-    level = Level.WARNING
-    mend = "Set enable_prefix_caching: false for both roles"
-    source = "vLLM 0.26, nixl/base_worker.py; vLLM's documentation on hybrid models"
+    level = Level.ERROR
+    mend = "Set enable_prefix_caching: false for both roles, or leave it out: hybrid models have it off"
+    source = "vllm #53514, and vLLM 0.26 by reading: nixl/pull_scheduler.py, v1/core/sched/scheduler.py"
 
     def check(self, part: Engine) -> Iterator[Finding]:
         value = part.arguments["enable_prefix_caching"]
@@ -181,12 +182,13 @@ class HybridPrefixCaching(EngineRule):
 
 
 class HybridSpeculation(EngineRule):
-    """Speculative decoding of hybrid models after a hand-over is unfinished in vLLM 0.26."""
+    """Speculative decoding pads the prompt token that decode computes after a hand-over, and Mamba layers then keep a
+    state that includes the padding: wrong answers under load, mended after vLLM 0.26."""
 
     number = "KV039"
     level = Level.WARNING
     mend = "Remove speculative_config"
-    source = "vLLM's documentation on hybrid models and NIXL"
+    source = "vllm #55178, and vLLM 0.26 by reading: v1/attention/backends/mamba_attn.py"
 
     def check(self, part: Engine) -> Iterator[Finding]:
         value = part.arguments["speculative_config"]
