@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import secrets
 import signal
@@ -26,7 +27,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.gpu.engines import Place
+from benchmarks.gpu.model import Shape
 from benchmarks.gpu.steps import REPOSITORY, STEPS, Notes, Plan, variables_of
+from kvrelay.errors import UserError
 from kvrelay.local.serving.containment import SESSION_VARIABLE, end_processes
 
 LIMITS = {
@@ -156,6 +159,44 @@ def collect(out: Path) -> None:
             tar.add(file, file.name)
 
 
+def _positive(text: str) -> float:
+    """A finite number over 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number over 0")
+    return number
+
+
+def _rates(text: str) -> tuple[float, ...]:
+    return tuple(_positive(rate) for rate in text.split(","))
+
+
+def _gpus(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of GPUs: 1 or more")
+    return int(text)
+
+
+def _model(name: str) -> str:
+    try:
+        Shape.of(name)
+    except UserError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return name
+
+
+def _ucx(text: str) -> str:
+    if text != "auto":
+        try:
+            variables_of(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -169,24 +210,30 @@ def main() -> None:
     )
     parser.add_argument("--cpu", action="store_true", help="try it all with a tiny model")
     parser.add_argument(
-        "--model", default="Qwen/Qwen3-8B", help="whose shape the random model has (%(default)s)"
+        "--model", type=_model, default="Qwen/Qwen3-8B", help="whose shape the random model has (%(default)s)"
     )
-    parser.add_argument("--gpus", type=int, default=1, help="with 2, prefill and decode have one each")
-    parser.add_argument("--seconds", type=float, default=3600, help="for all steps (default: %(default)s)")
+    parser.add_argument("--gpus", type=_gpus, default=1, help="with 2, prefill and decode have one each")
     parser.add_argument(
-        "--rates", default="4.5,11,21.5", help="of `compare`, requests a second (%(default)s)"
-    )
-    parser.add_argument(
-        "--load-seconds", type=float, default=60, help="of `compare`, each rate (%(default)s)"
+        "--seconds", type=_positive, default=3600, help="for all steps (default: %(default)s)"
     )
     parser.add_argument(
-        "--load-rate", type=float, default=6, help="of `blocks`, requests a second (%(default)s)"
+        "--rates", type=_rates, default="4.5,11,21.5", help="of `compare`, requests a second (%(default)s)"
     )
     parser.add_argument(
-        "--pool-seconds", type=float, default=20, help="of `blocks`, load on each block size (%(default)s)"
+        "--load-seconds", type=_positive, default=60, help="of `compare`, each rate (%(default)s)"
+    )
+    parser.add_argument(
+        "--load-rate", type=_positive, default=6, help="of `blocks`, requests a second (%(default)s)"
+    )
+    parser.add_argument(
+        "--pool-seconds",
+        type=_positive,
+        default=20,
+        help="of `blocks`, load on each block size (%(default)s)",
     )
     parser.add_argument(
         "--ucx",
+        type=_ucx,
         default="auto",
         metavar="SETTINGS",
         help="UCX_NAME=VALUE ... for the engines; auto, the default: the best that `transport` found",
@@ -196,28 +243,28 @@ def main() -> None:
     unknown = {name for group in asked.steps for name in group.split("+")} - set(STEPS)
     if unknown:
         parser.error(f"--steps: {', '.join(sorted(unknown))} unknown; there are {', '.join(STEPS)}")
-    if asked.ucx != "auto":
-        try:
-            variables_of(asked.ucx)
-        except ValueError as error:
-            parser.error(f"--ucx: {error}")
     out, work = asked.out.resolve(), asked.work.resolve()
     if asked.only:
         place = Place("cpu" if asked.cpu else "cuda", work)
-        rates = tuple(float(rate) for rate in asked.rates.split(","))
         road, rate = asked.ucx, asked.load_rate
         if road == "auto":
             road, speed = fastest(out / "transport.json")
             # What is slower than the load would only queue.
             rate = rate if speed > SLOW_GB_PER_S else min(rate, 0.5)
-        load = (rates, asked.load_seconds, variables_of(road), rate)
+        load = (asked.rates, asked.load_seconds, variables_of(road), rate)
         plan = Plan(place, out, asked.model, asked.gpus, *load, asked.pool_seconds)
         signal.signal(signal.SIGTERM, _out_of_time)
         sys.exit(0 if run_one(asked.only, plan) else 1)
     out.mkdir(parents=True, exist_ok=True)
     (work / "logs").mkdir(parents=True, exist_ok=True)
     handed = ["--out", str(out), "--work", str(work), "--model", asked.model, "--gpus", str(asked.gpus)]
-    handed += ["--rates", asked.rates, "--load-seconds", str(asked.load_seconds), f"--ucx={asked.ucx}"]
+    handed += [
+        "--rates",
+        ",".join(map(str, asked.rates)),
+        "--load-seconds",
+        str(asked.load_seconds),
+        f"--ucx={asked.ucx}",
+    ]
     handed += ["--load-rate", str(asked.load_rate), "--pool-seconds", str(asked.pool_seconds)]
     well = run_all(asked.steps, handed + ["--cpu"] * asked.cpu, out, asked.seconds)
     keep_logs(work, out)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.gpu.engines import Place
-from benchmarks.gpu.run import _out_of_time, fastest, run_one
+from benchmarks.gpu.run import _out_of_time, fastest, main, run_one
 from benchmarks.gpu.steps import STEPS, Notes, Plan, _programs, variables_of
 
 
@@ -104,3 +104,35 @@ def test_on_a_cpu_no_gpu_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     plan = Plan(Place("cpu", tmp_path), tmp_path, "tiny", 2, (1.0,), 1, {}, 1)
     for program in _programs(plan, "any", 9000, tmp_path, {}, {}, plain=True):
         assert "CUDA_VISIBLE_DEVICES" not in program.environment
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "told"),
+    [
+        ("--pool-seconds", "-5", "'-5' is no number over 0"),
+        ("--load-seconds", "nan", "'nan' is no number over 0"),
+        ("--seconds", "ten", "'ten' is no number over 0"),
+        ("--load-rate", "0", "'0' is no number over 0"),
+        ("--rates", "4,,8", "'' is no number over 0"),
+        ("--gpus", "0", "'0' is no number of GPUs"),
+        ("--model", "Qwen/Qwen9", "Qwen/Qwen9"),
+        ("--ucx", "tcp", "wanted UCX_NAME=VALUE"),
+        ("--steps", "serv", "serv unknown; there are machine, transport"),
+    ],
+)
+def test_an_argument_that_can_not_be_right_is_refused_before_anything_runs(
+    argument: str,
+    value: str,
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.argv", ["run", "--out", str(tmp_path / "out"), f"{argument}={value}"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert argument in error
+    assert told in error
+    assert not (tmp_path / "out").exists()
