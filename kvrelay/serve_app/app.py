@@ -208,6 +208,15 @@ class ServeApp:
         return self.typed.http_options
 
     @property
+    def ingress_class(self) -> str | None:
+        """The class that the file names to answer HTTP, if any."""
+        application = self.application
+        if not isinstance(application, PrefillDecodeApplication | PlainApplication):
+            return None
+        config = application.args.ingress_cls_config
+        return config.ingress_cls if "ingress_cls" in config.model_fields_set else None
+
+    @property
     def ingress_path(self) -> YamlPath:
         """The path of the ingress deployment's options, which may be missing."""
         return (*self.application_path, "args", "ingress_deployment_config")

@@ -179,12 +179,20 @@ class EngineConfig(Part):
     experimental_configs: dict[str, Any] = {}
 
 
+class IngressClass(Part):
+    """`ingress_cls_config`: what answers HTTP, and its arguments."""
+
+    ingress_cls: Text = "ray.serve.llm.ingress:OpenAiIngress"
+    ingress_extra_kwargs: dict[str, Any] = {}
+
+
 class PrefillDecodeArgs(Part):
     """Arguments of `build_pd_openai_app`."""
 
     prefill_config: EngineConfig
     decode_config: EngineConfig
     ingress_deployment_config: DeploymentOptions = DeploymentOptions()
+    ingress_cls_config: IngressClass = IngressClass()
 
 
 class PlainArgs(Part):
@@ -192,6 +200,7 @@ class PlainArgs(Part):
 
     llm_configs: Annotated[list[EngineConfig], Field(min_length=1)]
     ingress_deployment_config: DeploymentOptions = DeploymentOptions()
+    ingress_cls_config: IngressClass = IngressClass()
 
 
 class Application(Part):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from kvrelay.serve_app.app import ServeApp
 from kvrelay.serve_app.rendering import Edit, Kind
@@ -18,8 +17,7 @@ INGRESS_PATH = "/opt/kvrelay-ingress"
 
 def clean_errors(app: ServeApp, folder: str) -> Iterator[Edit]:
     """Errors in OpenAI's form, and waits for a dead engine, by the module in `folder`; a file's own class stands."""
-    named = _of(app, "args", "ingress_cls_config", "ingress_cls")
-    if named not in (None, INGRESS_CLASS):
+    if app.ingress_class not in (None, INGRESS_CLASS):
         return
     yield Edit(
         (*app.application_path, "args", "ingress_cls_config", "ingress_cls"),
@@ -28,16 +26,9 @@ def clean_errors(app: ServeApp, folder: str) -> Iterator[Edit]:
         Kind.DEFAULT,
     )
     # Ray puts the container's own value, if any, in place of the braces.
-    path = _of(app, "runtime_env", "env_vars", "PYTHONPATH") or "${PYTHONPATH}"
-    if folder not in str(path).split(os.pathsep):
+    path = app.application.runtime_env.env_vars.get("PYTHONPATH", "${PYTHONPATH}")
+    if folder not in path.split(os.pathsep):
         path = f"{folder}{os.pathsep}{path}"
     yield Edit(
         (*app.application_path, "runtime_env", "env_vars", "PYTHONPATH"), path, "where that class's module is"
     )
-
-
-def _of(app: ServeApp, *keys: str) -> Any:
-    found: Any = app.config["applications"][app.application_index]
-    for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found

@@ -91,9 +91,13 @@ def _apply(config: Any, edit: Edit) -> Iterator[Addition]:
     *above, last = edit.path
     parent: Any = config
     for key in above:
-        if edit.kind is Kind.REMOVE and not _holds(parent, key):
-            return
-        parent = parent[key] if _holds(parent, key) else parent.setdefault(key, {})
+        # A key without a value is as good as none.
+        below = parent[key] if _holds(parent, key) else None
+        if below is None:
+            if edit.kind is Kind.REMOVE:
+                return
+            below = parent[key] = {}
+        parent = below
     before = parent[last] if _holds(parent, last) else None
     if edit.kind is Kind.REMOVE:
         if _holds(parent, last):

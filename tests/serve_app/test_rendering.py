@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
+from kvrelay.errors import InvalidFileError
+from kvrelay.local.serving.target import Here
 from kvrelay.serve_app import (
     INGRESS_MODULE,
     INGRESS_PATH,
@@ -18,6 +21,7 @@ from kvrelay.serve_app import (
     Loopback,
     Rendered,
     ServeApp,
+    Target,
     parse_serve_app,
     render,
 )
@@ -255,3 +259,32 @@ def test_arguments_of_the_ingress_class_and_modules_of_the_files_own_are_kept() 
 
 def test_a_host_of_the_users_own_gets_no_class_that_it_does_not_have() -> None:
     assert _ingress(render(parsed(prefill_decode()), Loopback())) == (None, None)
+
+
+@pytest.mark.parametrize("junk", [None, "text", [1], 3], ids=str)
+def test_what_is_no_mapping_where_a_target_adds_a_key_is_told_as_a_fault_of_the_file(junk: Any) -> None:
+    app = parsed(prefill_decode())
+    targets: list[Target] = [
+        Efa.of(app, Deployment()),
+        Loopback("/m", gpu_share=0.2),
+        Cpu("/m"),
+        Here(Path("/m")),
+    ]
+    paths = {
+        edit.path[:end]
+        for target in targets
+        for edit in target.edits(app)
+        for end in range(1, len(edit.path))
+    }
+    for path in sorted(paths, key=str):
+        config = prefill_decode()
+        parent: Any = config
+        for key in path[:-1]:
+            parent = parent[key] if isinstance(key, int) else parent.setdefault(key, {})
+        parent[path[-1]] = junk
+        try:
+            wrong = parsed(config)
+        except InvalidFileError:
+            continue
+        for target in targets:
+            render(wrong, target)

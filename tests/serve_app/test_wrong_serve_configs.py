@@ -31,7 +31,16 @@ def _engine(path: str, value: Any) -> dict[str, Any]:
     return config
 
 
+def _ingress(config: Any) -> dict[str, Any]:
+    """The smallest app with that `ingress_cls_config`."""
+    app = prefill_decode()
+    app["applications"][0]["args"]["ingress_cls_config"] = config
+    return app
+
+
 WRONG: list[tuple[Any, str, str]] = [
+    (_ingress("mine:Ingress"), "applications[0].args.ingress_cls_config", "a mapping of settings is needed"),
+    (_ingress({"ingress_cls": None}), "applications[0].args.ingress_cls_config.ingress_cls", "is empty"),
     ([1], "", "is not a mapping"),
     ({}, "applications", "is missing; add it"),
     ({"applications": []}, "applications", "has 0 entries"),
