@@ -335,6 +335,7 @@ ENGINE = {
     "RuntimeError: NIXL compatibility hash mismatch. Local: a, Remote: b": "handshake",
     "RuntimeError: No CUDA GPUs are available": "no driver",
     "ModuleNotFoundError: No module named 'lmcache'": "module",
+    "ImportError: Could not import openai_error_ingress": "module",
     "ValueError: Unknown engine argument: max_modle_len": "argument",
     "OSError: [Errno 98] Address already in use": "port",
     "RuntimeError: something of the engine's own": "engine",
