@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvrelay.serve_app import INGRESS_PATH
+from kvrelay.serve_app import INGRESS_MOUNT
 from kvrelay.settings import Serving
 from kvrelay_k8s.names import AGENT_PORT, CLIENT_PORT, DASHBOARD_PORT, GCS_PORT, METRICS_PORT
 
@@ -30,7 +30,7 @@ def ingress_volume() -> Object:
 
 def ingress_mount() -> Object:
     """Where the rendered serve config says that the module is."""
-    return {"name": "ingress", "mountPath": INGRESS_PATH, "readOnly": True}
+    return {"name": "ingress", "mountPath": INGRESS_MOUNT, "readOnly": True}
 
 
 def environment(variables: dict[str, str]) -> list[Object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 from kvrelay.rules.kinds import ApplicationRule, EngineRule, ServeRule
@@ -10,6 +11,7 @@ from kvrelay.rules.known_keys import meant
 from kvrelay.rules.rule import Finding, Level, Rule
 from kvrelay.rules.serve import PREFILL_DECODE_BUILDER, Application, Engine, ServeConfig
 from kvrelay.rules.value import Value
+from kvrelay.serve_app.ingress import INGRESS_ARGUMENTS, INGRESS_CLASS
 
 _BUILDER = "Ray 2.58, ray/llm, prefill_decode/builder.py"
 _SCHEMA = "Ray 2.58, ray/serve/schema.py"
@@ -240,6 +242,27 @@ class BadImportPath(ApplicationRule):
             yield self.found(value, f"ray.serve.llm has no {attribute[:60]}")
 
 
+class WrongIngressArgument(ApplicationRule):
+    """Arguments of the ingress class are first looked at when a replica starts: with a wrong one none ever does."""
+
+    number = "EN043"
+    level = Level.ERROR
+    mend = (
+        f"Correct it; {INGRESS_CLASS} takes {', '.join(INGRESS_ARGUMENTS)}, each a number of seconds over 0"
+    )
+    source = "kvrelay/ingress/openai_error_ingress.py, which serves where a file names no class of its own"
+
+    def check(self, part: Application) -> Iterator[Finding]:
+        config = part.arguments["ingress_cls_config"]
+        if config["ingress_cls"].exists and config["ingress_cls"].text != INGRESS_CLASS:
+            return
+        for key, value in config["ingress_extra_kwargs"].entries():
+            if key not in INGRESS_ARGUMENTS:
+                yield self.found(value, f"{key} is no argument of the ingress class")
+            elif not 0 < (value.number or 0) < inf:
+                yield self.found(value, f"{value.shown} is no number of seconds over 0")
+
+
 class LocalCode(ServeRule):
     """A Serve config names code by a remote archive: Serve refuses a folder of the machine that applies it."""
 
@@ -273,5 +296,6 @@ RULES: tuple[Rule[Any], ...] = (
     SameApplicationTwice(),
     BadRoutePrefix(),
     BadImportPath(),
+    WrongIngressArgument(),
     LocalCode(),
 )

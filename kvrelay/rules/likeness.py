@@ -183,7 +183,8 @@ class HybridPrefixCaching(EngineRule):
 
 class HybridSpeculation(EngineRule):
     """Speculative decoding pads the prompt token that decode computes after a hand-over, and Mamba layers then keep a
-    state that includes the padding: wrong answers under load, mended after vLLM 0.26."""
+    state that includes the padding: wrong answers under load, mended after vLLM 0.26. Gated delta nets take another
+    way, which nobody here has tried."""
 
     number = "KV039"
     level = Level.WARNING

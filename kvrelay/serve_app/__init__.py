@@ -9,7 +9,7 @@ for addition in rendered.additions: print(addition)
 """
 
 from kvrelay.serve_app.app import UNBOUNDED, Engine, Replicas, ServeApp
-from kvrelay.serve_app.ingress import INGRESS_MODULE, INGRESS_PATH
+from kvrelay.serve_app.ingress import INGRESS_MODULE, INGRESS_MOUNT
 from kvrelay.serve_app.loading import load_serve_app, parse_serve_app
 from kvrelay.serve_app.ordinary import ordinary_replicas
 from kvrelay.serve_app.rendering import Addition, Rendered, Target, render
@@ -18,7 +18,7 @@ from kvrelay.serve_app.worker_groups import WorkerGroup, ray_resource, worker_gr
 
 __all__ = [
     "INGRESS_MODULE",
-    "INGRESS_PATH",
+    "INGRESS_MOUNT",
     "UNBOUNDED",
     "Addition",
     "Cpu",

@@ -185,6 +185,14 @@ class IngressClass(Part):
     ingress_cls: Text = "ray.serve.llm.ingress:OpenAiIngress"
     ingress_extra_kwargs: dict[str, Any] = {}
 
+    @field_validator("ingress_cls")
+    @classmethod
+    def _names_a_class(cls, name: str) -> str:
+        module, _, attribute = name.replace(":", ".").rpartition(".")
+        if not module or not attribute.isidentifier():
+            raise ValueError("is no class that Ray can import; write module:Class")
+        return name
+
 
 class PrefillDecodeArgs(Part):
     """Arguments of `build_pd_openai_app`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +10,10 @@ from kvrelay.serve_app.rendering import Edit, Kind
 
 INGRESS_MODULE = Path(__file__).parents[1] / "ingress" / "openai_error_ingress.py"
 INGRESS_CLASS = f"{INGRESS_MODULE.stem}:OpenAIErrorIngress"
-INGRESS_PATH = "/opt/kvrelay-ingress"
+INGRESS_MOUNT = "/opt/kvrelay-ingress"
 """Where the module's ConfigMap is mounted in Ray's pods."""
+INGRESS_ARGUMENTS = ("recovery_seconds", "first_token_seconds", "next_token_seconds", "answer_seconds")
+"""What `ingress_extra_kwargs` may hold for that class, each in seconds."""
 
 
 def clean_errors(app: ServeApp, folder: str) -> Iterator[Edit]:
@@ -27,8 +28,8 @@ def clean_errors(app: ServeApp, folder: str) -> Iterator[Edit]:
     )
     # Ray puts the container's own value, if any, in place of the braces.
     path = app.application.runtime_env.env_vars.get("PYTHONPATH", "${PYTHONPATH}")
-    if folder not in path.split(os.pathsep):
-        path = f"{folder}{os.pathsep}{path}"
+    if folder not in path.split(":"):
+        path = f"{folder}:{path}"
     yield Edit(
         (*app.application_path, "runtime_env", "env_vars", "PYTHONPATH"), path, "where that class's module is"
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kvrelay.data import instance_type
 from kvrelay.serve_app.app import Engine, ServeApp
-from kvrelay.serve_app.ingress import INGRESS_PATH, clean_errors
+from kvrelay.serve_app.ingress import INGRESS_MOUNT, clean_errors
 from kvrelay.serve_app.model_families import family_needs
 from kvrelay.serve_app.rendering import Edit, Kind
 from kvrelay.serve_app.worker_groups import node_group_of, ray_resource
@@ -52,7 +52,7 @@ class Efa:
         yield Edit(("proxy_location",), "EveryNode", "every node answers on its serve port")
         yield Edit(("http_options", "host"), "0.0.0.0", "other pods reach the endpoint")
         yield from _common(app)
-        yield from clean_errors(app, INGRESS_PATH)
+        yield from clean_errors(app, INGRESS_MOUNT)
         for engine in app.engines:
             if self.model_source:
                 yield _model_source(engine, self.model_source, "the weights were copied to the node's NVMe")

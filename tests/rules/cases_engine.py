@@ -171,6 +171,19 @@ CASES = (
     ),
     Case("EN041", "serve", {"serve": {"applications": [{"import_path": "ray.serve.llm:build_pd_app"}]}}),
     Case(
+        "EN043",
+        "serve",
+        {"app/args/ingress_cls_config": {"ingress_extra_kwargs": {"recovry_seconds": 30}}},
+        (
+            {"app/args/ingress_cls_config": {"ingress_extra_kwargs": {"recovery_seconds": 30}}},
+            {"app/args/ingress_cls_config": {"ingress_cls": "mine:I", "ingress_extra_kwargs": {"any": "x"}}},
+        ),
+    ),
+    Case("EN043", "serve", {"app/args/ingress_cls_config": {"ingress_extra_kwargs": {"answer_seconds": 0}}}),
+    Case(
+        "EN043", "serve", {"app/args/ingress_cls_config": {"ingress_extra_kwargs": {"answer_seconds": "1m"}}}
+    ),
+    Case(
         "EN042",
         "serve",
         {"app/runtime_env/working_dir": "./code"},

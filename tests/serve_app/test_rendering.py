@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from kvrelay.errors import InvalidFileError
 from kvrelay.local.serving.target import Here
 from kvrelay.serve_app import (
     INGRESS_MODULE,
-    INGRESS_PATH,
+    INGRESS_MOUNT,
     Cpu,
     Efa,
     Engine,
@@ -26,6 +27,7 @@ from kvrelay.serve_app import (
     render,
 )
 from kvrelay.serve_app.command import render as render_command
+from kvrelay.serve_app.ingress import INGRESS_ARGUMENTS, INGRESS_CLASS
 from kvrelay.settings import Deployment, Role
 from kvrelay.yaml_source import parse_documents
 from tests.serve_app.examples import DEPLOYMENTS, SERVE_CONFIGS, engine, example, parsed, prefill_decode
@@ -232,7 +234,7 @@ def _ingress(rendered: Rendered) -> tuple[str | None, str | None]:
 def test_eks_serves_with_the_ingress_class_whose_errors_are_clean() -> None:
     named, path = _ingress(_on_efa(parsed(prefill_decode())))
     assert named == "openai_error_ingress:OpenAIErrorIngress"
-    assert path == f"{INGRESS_PATH}:${{PYTHONPATH}}"
+    assert path == f"{INGRESS_MOUNT}:${{PYTHONPATH}}"
     assert INGRESS_MODULE.stem == named.partition(":")[0]
 
 
@@ -250,7 +252,7 @@ def test_arguments_of_the_ingress_class_and_modules_of_the_files_own_are_kept() 
         "ingress_extra_kwargs": {"recovery_seconds": 30}
     }
     rendered = _on_efa(parsed(config))
-    assert _ingress(rendered)[1] == f"{INGRESS_PATH}:/opt/mine"
+    assert _ingress(rendered)[1] == f"{INGRESS_MOUNT}:/opt/mine"
     (application,) = rendered.config["applications"]
     assert application["args"]["ingress_cls_config"]["ingress_extra_kwargs"] == {"recovery_seconds": 30}
     again = _on_efa(parsed(rendered.config))
@@ -288,3 +290,13 @@ def test_what_is_no_mapping_where_a_target_adds_a_key_is_told_as_a_fault_of_the_
             continue
         for target in targets:
             render(wrong, target)
+
+
+def test_the_arguments_that_are_allowed_are_those_of_the_ingress_class() -> None:
+    (found,) = (
+        node
+        for node in ast.walk(ast.parse(INGRESS_MODULE.read_text()))
+        if isinstance(node, ast.ClassDef) and node.name == INGRESS_CLASS.partition(":")[2]
+    )
+    (start,) = (node for node in found.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    assert tuple(argument.arg for argument in start.args.kwonlyargs) == INGRESS_ARGUMENTS

@@ -40,6 +40,11 @@ def _ingress(config: Any) -> dict[str, Any]:
 
 WRONG: list[tuple[Any, str, str]] = [
     (_ingress("mine:Ingress"), "applications[0].args.ingress_cls_config", "a mapping of settings is needed"),
+    (
+        _ingress({"ingress_cls": "Ingress"}),
+        "applications[0].args.ingress_cls_config.ingress_cls",
+        "write module:Class",
+    ),
     (_ingress({"ingress_cls": None}), "applications[0].args.ingress_cls_config.ingress_cls", "is empty"),
     ([1], "", "is not a mapping"),
     ({}, "applications", "is missing; add it"),
