@@ -58,7 +58,7 @@ bench-gpu: ## Prefill/decode against ordinary replicas on this machine's two GPU
 	@$(GPU_PYTHON) -c 'import torch, vllm, ray, nixl; assert torch.cuda.device_count() >= 2' 2>/dev/null || \
 	  { echo "bench-gpu: needs two GPUs and ray[llm]==2.58.0: make bench-gpu GPU_PYTHON=/path/to/python"; exit 2; }
 	@PYTHONPATH=$(CURDIR) $(GPU_PYTHON) -m benchmarks.gpu.run --gpus 2 --out dist/gpu \
-	  --steps machine transport parity blocks hybrid misconfigured serve direct starts compare --pool-seconds 300 --seconds 9000
+	  --steps machine transport parity blocks hybrid misconfigured serve starts compare --pool-seconds 300 --seconds 9000
 
 lint: setup
 	@ruff check .

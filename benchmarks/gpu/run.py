@@ -116,8 +116,8 @@ def run_one(name: str, plan: Plan) -> bool:
     return True
 
 
-def fastest(transport: Path) -> tuple[str, float]:
-    """UCX's settings that moved most GB/s in many pieces, and rightly, and how many; its own choice if unknown."""
+def fastest(transport: Path) -> tuple[str, float | None]:
+    """UCX's settings that rightly moved most GB/s in many pieces, and how many: its own choice, None if unknown."""
     found = json.loads(transport.read_text()) if transport.is_file() else {}
     speeds = [
         (each["gb_per_s"], name.removeprefix("UCX: ").replace("its own choice", ""))
@@ -127,7 +127,7 @@ def fastest(transport: Path) -> tuple[str, float]:
         if each["right"]
     ]
     # UCX's own choice comes first, and stays unless another is clearly faster.
-    speed, road = max(speeds, key=lambda pair: pair[0] * (1.1 if pair[1] == "" else 1), default=(0.0, ""))
+    speed, road = max(speeds, key=lambda pair: pair[0] * (1.1 if pair[1] == "" else 1), default=(None, ""))
     return road, speed
 
 
@@ -250,7 +250,8 @@ def main() -> None:
         if road == "auto":
             road, speed = fastest(out / "transport.json")
             # What is slower than the load would only queue.
-            rate = rate if speed > SLOW_GB_PER_S else min(rate, 0.5)
+            if speed is not None and speed <= SLOW_GB_PER_S:
+                rate = min(rate, 0.5)
         load = (asked.rates, asked.load_seconds, variables_of(road), rate)
         plan = Plan(place, out, asked.model, asked.gpus, *load, asked.pool_seconds)
         signal.signal(signal.SIGTERM, _out_of_time)

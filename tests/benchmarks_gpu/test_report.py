@@ -67,7 +67,7 @@ def run() -> Run:
 def test_without_a_run_every_question_is_open() -> None:
     text = page([])
     assert text.count("\nOpen") == len(QUESTIONS)
-    assert all(f"--steps {question.step}`" in text for question in QUESTIONS)
+    assert all(f"{question.step}`" in text for question in QUESTIONS)
 
 
 def test_a_runs_figures_are_on_the_page_with_where_they_are_from(run: Run) -> None:
@@ -75,7 +75,10 @@ def test_a_runs_figures_are_on_the_page_with_where_they_are_from(run: Run) -> No
     assert "| its own choice | 75 | 1188 | 2 | 12 | 6.25 | yes |" in text
     assert "| 16 | 512 | used | 1,188 | 0.5 | 4 | 18.8 |" in text
     assert "(benchmarks/2026-12-02-h200/blocks.json), all engines on one GPU" in text
-    assert "Open on two GPUs: `python -m benchmarks.gpu.run --out OUT --gpus 2 --steps compare`" in text
+    assert (
+        "Open on two GPUs: `python -m benchmarks.gpu.run --out OUT --gpus 2 --steps machine transport compare`"
+        in text
+    )
 
 
 def test_a_question_for_two_gpus_is_answered_by_the_run_that_had_them() -> None:
@@ -91,10 +94,7 @@ def test_a_question_for_two_gpus_is_answered_by_the_run_that_had_them() -> None:
 def test_a_quarrel_for_a_port_is_told_beside_the_start_that_it_slowed() -> None:
     times = {"running_s": 213.0, "first_answer_s": 213.0, "next_answer_s": 0.1}
     line = "worker-1.err: [Errno 98] Address already in use"
-    starts = {
-        "as_rendered": {"pd": times, "port_quarrels": []},
-        "bare": {"bare": times, "port_quarrels": [line]},
-    }
+    starts = {"as_rendered": {"pd": times}, "bare": {"bare": times}, "bare_port_quarrels": [line]}
     told = page([Run("2026-12-03", {"starts": BEGUN | starts})])
     assert told.count("Address already in use") == 1
     assert f"- bare: `{line}`" in told
@@ -119,7 +119,8 @@ def test_a_step_that_was_cut_says_so_and_stays_open() -> None:
     text = page([Run("2026-12-02-h200", {"parity": parity})])
     assert "| KV moved | yes | all |" in text
     assert "The step ended early: `the step's time was up`" in text
-    assert "Still open on two GPUs: `python -m benchmarks.gpu.run --out OUT --gpus 2 --steps parity`" in text
+    command = "python -m benchmarks.gpu.run --out OUT --gpus 2 --steps machine transport parity"
+    assert f"Still open on two GPUs: `{command}`" in text
 
 
 @pytest.mark.parametrize(("remark", "told"), [("", False), (", open: over NVLink", True)])
@@ -129,7 +130,7 @@ def test_a_remark_leaves_open_what_it_says_and_nothing_else(remark: str, told: b
     text = page([Run.read(tmp_path)])
     assert "Remark: it is fast" in text
     assert ("Still open (over NVLink): `python -m" in text) == told
-    assert ("--steps transport`" in text) == told
+    assert ("--steps machine transport`" in text) == told
 
 
 def test_what_a_remark_calls_void_is_shown_as_open_and_the_file_stays_as_it_was(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.gpu.engines import Place
 from benchmarks.gpu.run import _out_of_time, fastest, main, run_one
+from benchmarks.gpu.serving import port_quarrels
 from benchmarks.gpu.steps import STEPS, Notes, Plan, _programs, variables_of
 
 
@@ -27,11 +28,11 @@ def measured(*speeds: float, right: bool = True) -> dict[str, Any]:
             ("UCX_TLS=cuda_ipc", 12),
         ),
         ({"UCX: its own choice": measured(9), "UCX: UCX_X=on": measured(90, right=False)}, ("", 9)),
-        ({"UCX: its own choice": {"failed": "no transport"}, "begun": "now"}, ("", 0)),
+        ({"UCX: its own choice": {"failed": "no transport"}, "begun": "now"}, ("", None)),
     ],
 )
 def test_the_fastest_right_transport_in_many_pieces_is_taken(
-    found: dict[str, Any], chosen: tuple[str, float], tmp_path: Path
+    found: dict[str, Any], chosen: tuple[str, float | None], tmp_path: Path
 ) -> None:
     file = tmp_path / "transport.json"
     file.write_text(json.dumps(found))
@@ -39,7 +40,7 @@ def test_the_fastest_right_transport_in_many_pieces_is_taken(
 
 
 def test_without_a_measurement_ucx_chooses(tmp_path: Path) -> None:
-    assert fastest(tmp_path / "transport.json") == ("", 0)
+    assert fastest(tmp_path / "transport.json") == ("", None)
 
 
 def test_a_failed_step_leaves_what_it_knew_and_why_it_failed(
@@ -136,3 +137,14 @@ def test_an_argument_that_can_not_be_right_is_refused_before_anything_runs(
     assert argument in error
     assert told in error
     assert not (tmp_path / "out").exists()
+
+
+def test_quarrels_for_ports_of_a_later_start_are_told_apart_whatever_their_logs_are_called(
+    tmp_path: Path,
+) -> None:
+    logs = tmp_path / "ray" / "session_latest" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "worker-b.err").write_text("[Errno 98] Address already in use\nall is well\n")
+    before = port_quarrels(Place("cpu", tmp_path))
+    (logs / "worker-a.err").write_text("EADDRINUSE: port 100\n")
+    assert port_quarrels(Place("cpu", tmp_path)) - before == {"worker-a.err: EADDRINUSE: port 100"}
