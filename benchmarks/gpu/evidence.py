@@ -150,18 +150,18 @@ def telling_prompts(block_size: int, max_model_len: int, more: Sequence[int] = (
 def one_token_further(
     prompts: Sequence[ProofPrompt], answers: Sequence[Answer], vocabulary: Mapping[str, int]
 ) -> tuple[list[ProofPrompt], list[Answer]]:
-    """Each prompt with its answer's first token at its end, and the answer's second as what must come.
+    """Each prompt with its answer's first token at its end, and the rest of the answer as what must come.
 
-    Decode computed that second token; asked so, prefill does. How far the two differ on one engine is how far a pair
-    may differ from it without being wrong.
+    An engine computes that token in prefill now, where it computed it in decode: so far may one engine's kernels
+    differ. A pair hands over all before it and computes it in decode, as the engine did: there the bits must be equal.
     """
     longer, expected = [], []
     for prompt, answer in zip(prompts, answers, strict=True):
         # Byte-level vocabularies write a space so.
         token = vocabulary.get(answer.tokens[0].replace(" ", "\u0120")) if len(answer.tokens) > 1 else None
         if token is not None:
-            longer.append(ProofPrompt((*prompt.tokens, token), 1))
-            expected.append(Answer(answer.tokens[1:2], answer.margins[1:2]))
+            longer.append(ProofPrompt((*prompt.tokens, token), len(answer.tokens) - 1))
+            expected.append(Answer(answer.tokens[1:], answer.margins[1:]))
     return longer, expected
 
 

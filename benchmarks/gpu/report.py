@@ -205,6 +205,7 @@ def show_parity(found: Mapping[str, Any]) -> Iterator[str]:
         ("pair_1_at_once", "the pair, one at a time"),
         ("pair", "the pair, one at a time"),
         ("pair_8_at_once", "the pair, 8 at once"),
+        ("pair_one_token_further", "the pair, handed over where the ordinary engine began to decode"),
     ):
         value = found.get(name)
         summary = value.get("summary", value) if isinstance(value, Mapping) else {}
@@ -254,11 +255,11 @@ def show_serve(found: Mapping[str, Any]) -> Iterator[str]:
         rows += [[name.split("_")[1], cell.get("endpoint"), *_latencies(cell)] for cell in _whole(value)]
     yield table(["prompt tokens", "app", *_LATENCIES], rows)
     loads = [
-        [name.removeprefix("ingress_"), cell["rate"], *_latencies(cell)]
+        [name.split("_")[1], cell["rate"], cell.get("endpoint"), *_latencies(cell)]
         for name, value in _named(found, "ingress_")
         for cell in _whole(value.get("load", {}))
     ]
-    yield table(["ingress replicas", "requests/s", *_LATENCIES], loads)
+    yield table(["ingress replicas", "requests/s", "app", *_LATENCIES], loads)
     yield from show_starts(found)
     verify = found.get("verify")
     if isinstance(verify, list):

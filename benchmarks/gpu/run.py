@@ -174,6 +174,12 @@ def _rates(text: str) -> tuple[float, ...]:
     return tuple(_positive(rate) for rate in text.split(","))
 
 
+def _sizes(text: str) -> tuple[int, ...]:
+    if not all(size.isdecimal() and int(size) > 0 for size in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r}: wanted block sizes in tokens, like 16,64")
+    return tuple(map(int, text.split(",")))
+
+
 def _gpus(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of GPUs: 1 or more")
@@ -232,6 +238,13 @@ def main() -> None:
         help="of `blocks`, load on each block size (%(default)s)",
     )
     parser.add_argument(
+        "--block-sizes",
+        type=_sizes,
+        default="16,64,128",
+        metavar="TOKENS",
+        help="of `blocks` (default: %(default)s)",
+    )
+    parser.add_argument(
         "--ucx",
         type=_ucx,
         default="auto",
@@ -253,7 +266,7 @@ def main() -> None:
             if speed is not None and speed <= SLOW_GB_PER_S:
                 rate = min(rate, 0.5)
         load = (asked.rates, asked.load_seconds, variables_of(road), rate)
-        plan = Plan(place, out, asked.model, asked.gpus, *load, asked.pool_seconds)
+        plan = Plan(place, out, asked.model, asked.gpus, *load, asked.pool_seconds, asked.block_sizes)
         signal.signal(signal.SIGTERM, _out_of_time)
         sys.exit(0 if run_one(asked.only, plan) else 1)
     out.mkdir(parents=True, exist_ok=True)
@@ -267,6 +280,7 @@ def main() -> None:
         f"--ucx={asked.ucx}",
     ]
     handed += ["--load-rate", str(asked.load_rate), "--pool-seconds", str(asked.pool_seconds)]
+    handed += ["--block-sizes", ",".join(map(str, asked.block_sizes))]
     well = run_all(asked.steps, handed + ["--cpu"] * asked.cpu, out, asked.seconds)
     keep_logs(work, out)
     collect(out)

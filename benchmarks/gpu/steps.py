@@ -67,6 +67,12 @@ REPOSITORY = Path(__file__).parents[2]
 # NVLink it reads no other process's GPU memory unless told to, and sends it through TCP: uct_cuda_ipc_iface.c of
 # UCX 1.21, uct_cuda_ipc_iface_get_max_get_zcopy.
 ROADS = ("", "UCX_CUDA_IPC_ENABLE_GET_ZCOPY=on", "UCX_TLS=cuda_copy,tcp")
+# Without torch.compile, which takes a start minutes. A batch larger than these runs without a graph.
+GRAPHS = {
+    "mode": 0,
+    "cudagraph_mode": "FULL_DECODE_ONLY",
+    "cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64],
+}
 # Tables of UCX_PROTO_INFO: a heading "| where | what |", then a row for each range of sizes.
 _MOVES = ("remote memory", "ucp_get", "ucp_put")
 
@@ -87,6 +93,8 @@ class Plan:
     """Of `blocks`, requests a second."""
     pool_seconds: float = 20
     """Of `blocks`, how long each block size is under load."""
+    block_sizes: tuple[int, ...] = (16, 64, 128)
+    """Of `blocks`, tokens a block."""
 
     @property
     def small(self) -> bool:
@@ -213,7 +221,7 @@ def parity(plan: Plan, notes: Notes) -> None:
             notes.note(f"pair_{at_once}_at_once", found | {"summary": _summary(found["answers"])})
         again = answers_of(plain, MODEL_ID, prompts, 120, at_once=8)
         notes.note("plain_against_itself_in_batches", _summary(compared(prompts, again, reference)))
-        _by_prefill(notes, plain, folder, prompts, reference)
+        _one_token_further(notes, plain, pair, folder, prompts, reference)
         changed = [altered(prompt) for prompt in prompts]
         other = answers_of(plain, MODEL_ID, changed, 120)
         notes.note("first_token_altered", noticed(prompts, reference, other))
@@ -224,7 +232,7 @@ def parity(plan: Plan, notes: Notes) -> None:
 def blocks(plan: Plan, notes: Notes) -> None:
     """What a block's size does to transfers once the pool of blocks has been used through."""
     # Two cores carry one pair, and take minutes to start it.
-    sizes = (64,) if plan.small else (16, 64, 128)
+    sizes = (64,) if plan.small else plan.block_sizes
     shape = plan.shape()
     folder = model_folder(plan, shape, notes)
     longest, pool_tokens = (1024, 4096) if plan.small else (16_384, 49_152)
@@ -232,18 +240,13 @@ def blocks(plan: Plan, notes: Notes) -> None:
     mix = (
         "chat=70%:100~0.5/16,long=30%:500/8" if plan.small else "chat=85%:512~0.5/128,long=15%:8000..12000/64"
     )
-    graphs = {
-        "mode": 0,
-        "cudagraph_mode": "FULL_DECODE_ONLY",
-        "cudagraph_capture_sizes": [1, 2, 4, 8, 16, 32, 64],
-    }
     pairs: list[tuple[int, list[Program]]] = []
     for number, size in enumerate(sizes):
         arguments = plan.place.arguments(round(pool_tokens * shape.kv_bytes_per_token * 1.02))
         arguments |= {"max_model_len": longest, "block_size": size, "enable_prefix_caching": False}
         arguments |= {"num_gpu_blocks_override": pool_tokens // size}
         if plan.place.gpu:
-            arguments |= {"compilation_config": graphs}
+            arguments |= {"compilation_config": GRAPHS}
         pairs.append(
             (size, _programs(plan, f"blocks{size}", 9400 + 10 * number, folder, arguments, {}, False))
         )
@@ -299,10 +302,12 @@ def hybrid(plan: Plan, notes: Notes) -> None:
     if plan.small:
         sizes = {"hidden_size": 256, "intermediate_size": 512, "vocab_size": 1024, "num_attention_heads": 4}
         sizes |= {"num_key_value_heads": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
-        shape = Shape("small hybrid", {**shape.text, **sizes}, "float32")
+        # Its kernels for a CPU take nothing else.
+        shape = Shape("small hybrid", {**shape.text, **sizes}, "bfloat16")
     folder = model_folder(plan, shape, notes, f"qwen3.5-9b-8-layers{'-small' * plan.small}")
     arguments = plan.place.arguments(6_000_000_000) | {"max_model_len": 8192, "language_model_only": True}
     arguments |= {"enforce_eager": True, "enable_prefix_caching": False}
+    arguments["dtype"] = "bfloat16"
     if plan.place.gpu:
         # FlashInfer's kernel is compiled when first used, which takes a compiler and minutes.
         arguments |= {"gdn_prefill_backend": "triton"}
@@ -316,8 +321,8 @@ def hybrid(plan: Plan, notes: Notes) -> None:
             reference = answers_of(Endpoint(programs[-1].url), MODEL_ID, prompts, 120)
             again = answers_of(Endpoint(programs[-1].url), MODEL_ID, prompts, 120)
             notes.note("plain_against_itself", _summary(compared(prompts, again, reference)))
-            _by_prefill(notes, Endpoint(programs[-1].url), folder, prompts, reference)
             pair = Pair(pair.url, MODEL_ID, geometry)
+            _one_token_further(notes, Endpoint(programs[-1].url), pair, folder, prompts, reference)
             found = judged(pair, prompts, reference, 120)
             notes.note("pair", found | {"summary": _summary(found["answers"])})
             found = judged(pair, prompts, reference, 120, at_once=8)
@@ -462,24 +467,25 @@ def serve(plan: Plan, notes: Notes) -> None:
                     reference += answers_of(Endpoint(plain.url), MODEL_ID, prompts, 200)
                 if ours in group and reference:
                     notes.note("verify", [as_data(verdict) for verdict in prove(target, print)])
-                if ours in group:
-                    _ingress_under_load(plan, notes, group, ours, folder, share)
+                _ingress_under_load(plan, notes, group, folder, share)
                 for name in names:
                     remove(name)
 
 
 def _ingress_under_load(
-    plan: Plan, notes: Notes, group: Sequence[Variant], ours: Variant, folder: Path, share: float | None
+    plan: Plan, notes: Notes, group: Sequence[Variant], folder: Path, share: float | None
 ) -> None:
-    """The same engines behind one ingress replica and behind four; the other apps of the group are idle."""
+    """Prefill/decode behind one ingress replica and behind four, on the same engines."""
+    apart = [variant for variant in group if variant.replicas is None]
     mix, rate, seconds = ("100/8", 1.0, 15.0) if plan.small else ("512~0.5/64", 12.0, 20.0)
-    for replicas in (1, 4):
-        name = f"ingress_{replicas}"
-        with notes.trying(name):
-            scaled = [replace(each, ingress_replicas=replicas) if each is ours else each for each in group]
+    for replicas in (1, 4) if apart else ():
+        of = f"{replicas}_{'+'.join(variant.name for variant in apart)}"
+        with notes.trying(f"ingress_{of}"):
+            scaled = [replace(each, ingress_replicas=replicas) if each in apart else each for each in group]
             deploy(config_of(scaled, folder, plan.place, share), plan.start_seconds)
-            file = notes.path.with_name(f"bench-ingress-{replicas}.json")
-            notes.note(name, {"load": _bench(file, {ours.name: ours.url}, mix, [rate], seconds)})
+            file = notes.path.with_name(f"bench-ingress-{of.replace('_', '-')}.json")
+            endpoints = {variant.name: variant.url for variant in apart}
+            notes.note(f"ingress_{of}", {"load": _bench(file, endpoints, mix, [rate], seconds)})
 
 
 def direct(plan: Plan, notes: Notes) -> None:
@@ -526,8 +532,7 @@ def _serve_arguments(plan: Plan) -> tuple[int, dict[str, Any]]:
     arguments = plan.place.arguments(5_000_000_000) | {"max_model_len": longest}
     arguments |= {"block_size": 32} if plan.small else {"block_size": 64}
     if plan.place.gpu:
-        graphs = {"mode": 0, "cudagraph_mode": "FULL_DECODE_ONLY", "cudagraph_capture_sizes": [1, 2, 4, 8]}
-        arguments |= {"compilation_config": graphs}
+        arguments |= {"compilation_config": GRAPHS}
     return longest, arguments
 
 
@@ -691,14 +696,22 @@ def _ucx_of(programs: Sequence[Program]) -> list[str]:
     return roads([line for program in programs for line in _lines(program, ("UCX  INFO", " | ", "] | "))])
 
 
-def _by_prefill(
-    notes: Notes, plain: Endpoint, folder: Path, prompts: Sequence[ProofPrompt], reference: Sequence[Answer]
+def _one_token_further(
+    notes: Notes,
+    plain: Endpoint,
+    pair: Pair,
+    folder: Path,
+    prompts: Sequence[ProofPrompt],
+    reference: Sequence[Answer],
 ) -> None:
-    """How far one engine's prefill and decode differ: what a pair may differ from it by."""
+    """How far one engine's prefill and decode differ, and whether a pair that computes what it computed differs."""
     vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
     longer, expected = one_token_further(prompts, reference, vocabulary)
     answers = answers_of(plain, MODEL_ID, longer, 120)
     notes.note("plain_prefill_against_decode", _summary(compared(longer, answers, expected)))
+    answers = answers_of(pair.endpoint, MODEL_ID, longer, 120)
+    found = compared(longer, answers, expected)
+    notes.note("pair_one_token_further", {"answers": found, "summary": _summary(found)})
 
 
 def _lines(program: Program, words: Sequence[str]) -> list[str]:

@@ -125,5 +125,5 @@ def test_one_token_further_prefill_reads_what_decode_computed() -> None:
     failed = Answer((), (), "500: no")
     longer, expected = one_token_further(prompts, [RIGHT, spaced, failed], {"a": 7, "\u0120b": 8})
     assert [prompt.tokens for prompt in longer] == [(60, 7), (61, 8)]
-    assert [prompt.max_tokens for prompt in longer] == [1, 1]
-    assert expected == [Answer(("b",), (0.25,)), Answer(("c",), (0.25,))]
+    assert [prompt.max_tokens for prompt in longer] == [2, 1]
+    assert expected == [Answer(("b", "c"), (0.25, 0.125)), Answer(("c",), (0.25,))]

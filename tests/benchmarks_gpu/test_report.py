@@ -101,11 +101,13 @@ def test_a_quarrel_for_a_port_is_told_beside_the_start_that_it_slowed() -> None:
 
 
 def test_ingress_replicas_are_compared_under_load() -> None:
-    cell = {"kind": None, "rate": 12.0, "requests": 240, "whole": 240, "ttft_s": {"p50": 0.08}, "itl_s": None}
-    serve = BEGUN | {f"ingress_{number}": {"load": {"figures": [cell]}} for number in (1, 4)}
+    same = {"kind": None, "rate": 12.0, "requests": 240, "whole": 240, "ttft_s": {"p50": 0.08}, "itl_s": None}
+    cells = [same | {"endpoint": name} for name in ("beat", "pd")]
+    serve = BEGUN | {f"ingress_{number}_beat+pd": {"load": {"figures": cells}} for number in (1, 4)}
     told = page([Run("2026-12-03", {"serve": serve})])
-    assert "| 1 | 12 | 240 of 240 | 80 |" in told
-    assert "| 4 | 12 | 240 of 240 | 80 |" in told
+    for replicas in (1, 4):
+        for name in ("beat", "pd"):
+            assert f"| {replicas} | 12 | {name} | 240 of 240 | 80 |" in told
 
 
 def test_what_failed_is_said(run: Run) -> None:

@@ -116,6 +116,7 @@ def test_on_a_cpu_no_gpu_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("--load-rate", "0", "'0' is no number over 0"),
         ("--rates", "4,,8", "'' is no number over 0"),
         ("--gpus", "0", "'0' is no number of GPUs"),
+        ("--block-sizes", "16,x", "wanted block sizes in tokens"),
         ("--model", "Qwen/Qwen9", "Qwen/Qwen9"),
         ("--ucx", "tcp", "wanted UCX_NAME=VALUE"),
         ("--steps", "serv", "serv unknown; there are machine, transport"),
