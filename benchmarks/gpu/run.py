@@ -4,7 +4,8 @@
 
 Steps run in the order given, those joined with + at once. A step that fails, or takes too long, leaves what it had
 noted and its error, and the next one goes on. OUT/*.json are the results, OUT/logs.tar.xz the engines' logs, shortened.
-`--cpu` tries every line of it with a tiny model on a CPU. `docs/benchmarks.md` is made from results by report.py.
+`--cpu` tries every line of it with tiny models on a CPU; `hybrid` takes torchvision there too. `docs/benchmarks.md` is
+made from results by report.py.
 """
 
 # ruff: noqa: T201 - a script for people
@@ -106,7 +107,12 @@ def run_one(name: str, plan: Plan) -> bool:
     notes.note("begun", datetime.now(UTC).isoformat(timespec="seconds"))
     notes.note(
         "conditions",
-        {"model": plan.model, "device": plan.place.device, "gpus": plan.gpus, "ucx": dict(plan.ucx)},
+        {
+            "model": "tiny" if plan.small else plan.model,
+            "device": plan.place.device,
+            "gpus": plan.gpus,
+            "ucx": dict(plan.ucx),
+        },
     )
     try:
         STEPS[name](plan, notes)

