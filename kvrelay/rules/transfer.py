@@ -385,7 +385,7 @@ class SharedMasterPort(PairRule):
     number = "KV023"
     level = Level.WARNING
     mend = "Give prefill and decode a VLLM_DP_MASTER_PORT of their own"
-    source = "seen on real GPUs: EADDRINUSE at start"
+    source = "seen on an H200: EADDRINUSE, a start of 212 s for 131 (docs/benchmarks.md, question 7)"
 
     def check(self, part: Application) -> Iterator[Finding]:
         prefill, decode = (part.roles[role].variable("VLLM_DP_MASTER_PORT") for role in ("prefill", "decode"))
