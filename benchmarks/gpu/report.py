@@ -255,11 +255,11 @@ def show_serve(found: Mapping[str, Any]) -> Iterator[str]:
         rows += [[name.split("_")[1], cell.get("endpoint"), *_latencies(cell)] for cell in _whole(value)]
     yield table(["prompt tokens", "app", *_LATENCIES], rows)
     loads = [
-        [name.split("_")[1], cell["rate"], cell.get("endpoint"), *_latencies(cell)]
+        [name.split("_")[1], cell["rate"], cell.get("endpoint"), *_latencies(cell), *_processor(value)]
         for name, value in _named(found, "ingress_")
         for cell in _whole(value.get("load", {}))
     ]
-    yield table(["ingress replicas", "requests/s", "app", *_LATENCIES], loads)
+    yield table(["ingress replicas", "requests/s", "app", *_LATENCIES, *_PROCESSOR], loads)
     yield from show_starts(found)
     verify = found.get("verify")
     if isinstance(verify, list):
@@ -324,6 +324,19 @@ def _latencies(cell: Mapping[str, Any]) -> list[object]:
         spread(itl, "p50", "p99", "most"),
         cell.get("stalled_answers"),
         cell.get("output_tokens_per_s"),
+    ]
+
+
+_PROCESSOR = ("ingress, decode, proxy: processor ms a token",)
+
+
+def _processor(value: Mapping[str, Any]) -> list[str]:
+    """The column of _PROCESSOR: all replicas of a kind together."""
+    used = value.get("processor_ms_per_token") or {}
+    return [
+        ", ".join(f"{used.get(part, 0.0):.2f}" for part in ("OpenAiIngress", "Decode", "proxy"))
+        if used
+        else ""
     ]
 
 

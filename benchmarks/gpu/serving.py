@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -274,6 +275,24 @@ def port_quarrels(place: Place) -> set[str]:
         for line in log.read_text(errors="replace").splitlines()
         if "EADDRINUSE" in line or "ddress already in use" in line
     }
+
+
+_REPLICA = re.compile(r"ray::ServeReplica:[^:]+:(Prefill|Decode|OpenAiIngress)")
+
+
+def processor_seconds() -> dict[str, float]:
+    """Processor seconds that Serve's processes of this machine have used so far, by what they are."""
+    import psutil
+
+    found: dict[str, float] = {}
+    for process in psutil.process_iter(["cmdline", "cpu_times"]):
+        # Ray writes what a worker is into its title; None is what may not be read.
+        title, times = " ".join(process.info["cmdline"] or ()), process.info["cpu_times"]
+        replica = _REPLICA.match(title)
+        part = replica[1] if replica else "proxy" if title.startswith("ray::ProxyActor") else None
+        if part and times:
+            found[part] = found.get(part, 0.0) + times.user + times.system
+    return found
 
 
 def _keep_logs(temporary: Path, logs: Path) -> None:

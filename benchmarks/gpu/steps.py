@@ -53,6 +53,7 @@ from benchmarks.gpu.serving import (
     config_of,
     deploy,
     port_quarrels,
+    processor_seconds,
     ray_head,
     remove,
 )
@@ -476,17 +477,23 @@ def serve(plan: Plan, notes: Notes) -> None:
 def _ingress_under_load(
     plan: Plan, notes: Notes, group: Sequence[Variant], folder: Path, share: float | None
 ) -> None:
-    """Prefill/decode behind one ingress replica and behind four, on the same engines."""
+    """Prefill/decode behind one ingress replica and behind four, on the same engines, one app after the other."""
     apart = [variant for variant in group if variant.replicas is None]
-    mix, rate, seconds = ("100/8", 1.0, 15.0) if plan.small else ("512~0.5/64", 12.0, 20.0)
+    mix, rate, seconds = ("100~0.5/64", 1.5, 25.0) if plan.small else ("512~0.5/64", 12.0, 20.0)
     for replicas in (1, 4) if apart else ():
-        of = f"{replicas}_{'+'.join(variant.name for variant in apart)}"
-        with notes.trying(f"ingress_{of}"):
-            scaled = [replace(each, ingress_replicas=replicas) if each in apart else each for each in group]
-            deploy(config_of(scaled, folder, plan.place, share), plan.start_seconds)
-            file = notes.path.with_name(f"bench-ingress-{of.replace('_', '-')}.json")
-            endpoints = {variant.name: variant.url for variant in apart}
-            notes.note(f"ingress_{of}", {"load": _bench(file, endpoints, mix, [rate], seconds)})
+        scaled = [replace(each, ingress_replicas=replicas) if each in apart else each for each in group]
+        deploy(config_of(scaled, folder, plan.place, share), plan.start_seconds)
+        for variant in apart:
+            with notes.trying(f"ingress_{replicas}_{variant.name}"):
+                file = notes.path.with_name(f"bench-ingress-{replicas}-{variant.name}.json")
+                before = processor_seconds()
+                load = _bench(file, {variant.name: variant.url}, mix, [rate], seconds)
+                tokens = sum(cell["output_tokens"] for cell in load["figures"] if cell["kind"] is None)
+                used = {part: now - before.get(part, 0.0) for part, now in processor_seconds().items()}
+                per_token = {part: spent / tokens * 1e3 for part, spent in used.items() if tokens}
+                notes.note(
+                    f"ingress_{replicas}_{variant.name}", {"load": load, "processor_ms_per_token": per_token}
+                )
 
 
 def direct(plan: Plan, notes: Notes) -> None:

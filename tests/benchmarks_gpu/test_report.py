@@ -102,12 +102,21 @@ def test_a_quarrel_for_a_port_is_told_beside_the_start_that_it_slowed() -> None:
 
 def test_ingress_replicas_are_compared_under_load() -> None:
     same = {"kind": None, "rate": 12.0, "requests": 240, "whole": 240, "ttft_s": {"p50": 0.08}, "itl_s": None}
-    cells = [same | {"endpoint": name} for name in ("beat", "pd")]
-    serve = BEGUN | {f"ingress_{number}_beat+pd": {"load": {"figures": cells}} for number in (1, 4)}
+    used = {"OpenAiIngress": 1.57, "Decode": 1.051, "proxy": 0.94, "Prefill": 0.2}
+    serve = BEGUN | {
+        f"ingress_{number}_{name}": {
+            "load": {"figures": [same | {"endpoint": name}]},
+            "processor_ms_per_token": used,
+        }
+        for number in (1, 4)
+        for name in ("beat", "pd")
+    }
     told = page([Run("2026-12-03", {"serve": serve})])
     for replicas in (1, 4):
         for name in ("beat", "pd"):
-            assert f"| {replicas} | 12 | {name} | 240 of 240 | 80 |" in told
+            row = next(line for line in told.splitlines() if line.startswith(f"| {replicas} | 12 | {name} |"))
+            assert "240 of 240 | 80 |" in row
+            assert row.endswith("| 1.57, 1.05, 0.94 |")
 
 
 def test_a_run_on_a_cpu_is_named_as_one_and_answers_nothing_that_a_gpu_answered() -> None:

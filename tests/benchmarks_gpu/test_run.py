@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from benchmarks.gpu.engines import Place
 from benchmarks.gpu.run import _out_of_time, fastest, main, run_one
-from benchmarks.gpu.serving import port_quarrels
+from benchmarks.gpu.serving import port_quarrels, processor_seconds
 from benchmarks.gpu.steps import STEPS, Notes, Plan, _programs, variables_of
 
 
@@ -149,3 +151,24 @@ def test_quarrels_for_ports_of_a_later_start_are_told_apart_whatever_their_logs_
     before = port_quarrels(Place("cpu", tmp_path))
     (logs / "worker-a.err").write_text("EADDRINUSE: port 100\n")
     assert port_quarrels(Place("cpu", tmp_path)) - before == {"worker-a.err: EADDRINUSE: port 100"}
+
+
+def test_processor_time_is_told_by_what_a_process_of_serve_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def process(title: str | None, user: float = 1.0) -> SimpleNamespace:
+        info: dict[str, Any] = {"cmdline": None if title is None else [title], "cpu_times": None}
+        if title is not None:
+            info["cpu_times"] = SimpleNamespace(user=user, system=0.5)
+        return SimpleNamespace(info=info)
+
+    running = [
+        process("ray::ServeReplica:pd:OpenAiIngress    "),
+        process("ray::ServeReplica:pd:OpenAiIngress.handle_request_streaming", 2.0),
+        process("ray::ServeReplica:pd:Decode:random"),
+        process("ray::ProxyActor"),
+        process("VLLM::EngineCore"),
+        process(None),
+    ]
+    monkeypatch.setitem(
+        sys.modules, "psutil", SimpleNamespace(process_iter=lambda attrs: [*running] if attrs else [])
+    )
+    assert processor_seconds() == {"OpenAiIngress": 4.0, "Decode": 1.5, "proxy": 1.5}
