@@ -393,9 +393,8 @@ QUESTIONS = (
     Question(
         "4. What does prefill/decode add to TTFT?",
         "serve",
-        "Our own Serve config on Ray, rendered for one host. `pd` is as rendered, `once` has `pd_tokenize_once`, "
-        "`beat` sends tokens every 50 ms as Ray does by default, `plain` is one ordinary replica; about a request a "
-        "second.",
+        "Our own Serve config on Ray, rendered for one host. `pd` is as rendered, `beat` sends tokens every 50 ms as "
+        "Ray does by default, `plain` is one ordinary replica; about a request a second.",
         show_serve,
     ),
     Question(
