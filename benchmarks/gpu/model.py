@@ -63,6 +63,18 @@ class Shape:
         }
         return cls("tiny", text, dtype)
 
+    @classmethod
+    def part_of_hybrid(cls) -> Shape:
+        """Qwen3.5-9B with 8 of its 32 layers: gated delta nets, and full attention in every fourth."""
+        return cls.of("Qwen/Qwen3.5-9B", 8)
+
+    @classmethod
+    def small_hybrid(cls) -> Shape:
+        """The same kinds of layers for a CPU, whose kernels of gated delta nets take bfloat16 alone."""
+        sizes = {"hidden_size": 256, "intermediate_size": 512, "vocab_size": 1024, "num_attention_heads": 4}
+        sizes |= {"num_key_value_heads": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
+        return cls("small hybrid", {**cls.part_of_hybrid().text, **sizes}, "bfloat16")
+
     @property
     def hybrid(self) -> bool:
         return "full_attention_interval" in self.text

@@ -300,12 +300,7 @@ def _blocks_of(
 
 def hybrid(plan: Plan, notes: Notes) -> None:
     """A hybrid model (gated delta nets and full attention): whether P/D works, how, and if it is right."""
-    shape = Shape.of("Qwen/Qwen3.5-9B", layers=8)
-    if plan.small:
-        sizes = {"hidden_size": 256, "intermediate_size": 512, "vocab_size": 1024, "num_attention_heads": 4}
-        sizes |= {"num_key_value_heads": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 4}
-        # Its kernels for a CPU take nothing else.
-        shape = Shape("small hybrid", {**shape.text, **sizes}, "bfloat16")
+    shape = Shape.small_hybrid() if plan.small else Shape.part_of_hybrid()
     folder = model_folder(plan, shape, notes, f"qwen3.5-9b-8-layers{'-small' * plan.small}")
     arguments = plan.place.arguments(6_000_000_000) | {"max_model_len": 8192, "language_model_only": True}
     arguments |= {"enforce_eager": True, "enable_prefix_caching": False}
@@ -318,7 +313,8 @@ def hybrid(plan: Plan, notes: Notes) -> None:
     try:
         with _pair(plan, "hybrid", 9200, folder, arguments, layout, plain=True) as (pair, programs):
             notes.note("ready_s", {program.name: program.ready_after for program in programs})
-            geometry = shape.geometry(16)
+            # On a CPU vLLM 0.26 made blocks of 256 for the small model: its log says so, and the bytes moved.
+            geometry = shape.geometry(256 if plan.small else 16)
             prompts = telling_prompts(geometry.block_size, 8192, (16, 128, 3000))
             reference = answers_of(Endpoint(programs[-1].url), MODEL_ID, prompts, 120)
             again = answers_of(Endpoint(programs[-1].url), MODEL_ID, prompts, 120)
