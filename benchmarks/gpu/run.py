@@ -181,8 +181,9 @@ def _rates(text: str) -> tuple[float, ...]:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    if not all(size.isdecimal() and int(size) > 0 for size in text.split(",")):
-        raise argparse.ArgumentTypeError(f"{text!r}: wanted block sizes in tokens, like 16,64")
+    # vLLM's attention takes no others.
+    if not all(size.isdecimal() and int(size) > 0 and int(size) % 16 == 0 for size in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text!r}: wanted multiples of 16, like 16,64")
     return tuple(map(int, text.split(",")))
 
 
@@ -246,9 +247,8 @@ def main() -> None:
     parser.add_argument(
         "--block-sizes",
         type=_sizes,
-        default="16,64,128",
         metavar="TOKENS",
-        help="of `blocks` (default: %(default)s)",
+        help="of `blocks` (16,64,128; with --cpu, which takes minutes for each, 64)",
     )
     parser.add_argument(
         "--ucx",
@@ -262,6 +262,7 @@ def main() -> None:
     unknown = {name for group in asked.steps for name in group.split("+")} - set(STEPS)
     if unknown:
         parser.error(f"--steps: {', '.join(sorted(unknown))} unknown; there are {', '.join(STEPS)}")
+    sizes = asked.block_sizes or ((64,) if asked.cpu else (16, 64, 128))
     out, work = asked.out.resolve(), asked.work.resolve()
     if asked.only:
         place = Place("cpu" if asked.cpu else "cuda", work)
@@ -272,7 +273,7 @@ def main() -> None:
             if speed is not None and speed <= SLOW_GB_PER_S:
                 rate = min(rate, 0.5)
         load = (asked.rates, asked.load_seconds, variables_of(road), rate)
-        plan = Plan(place, out, asked.model, asked.gpus, *load, asked.pool_seconds, asked.block_sizes)
+        plan = Plan(place, out, asked.model, asked.gpus, *load, asked.pool_seconds, sizes)
         signal.signal(signal.SIGTERM, _out_of_time)
         sys.exit(0 if run_one(asked.only, plan) else 1)
     out.mkdir(parents=True, exist_ok=True)
@@ -286,7 +287,7 @@ def main() -> None:
         f"--ucx={asked.ucx}",
     ]
     handed += ["--load-rate", str(asked.load_rate), "--pool-seconds", str(asked.pool_seconds)]
-    handed += ["--block-sizes", ",".join(map(str, asked.block_sizes))]
+    handed += ["--block-sizes", ",".join(map(str, sizes))]
     well = run_all(asked.steps, handed + ["--cpu"] * asked.cpu, out, asked.seconds)
     keep_logs(work, out)
     collect(out)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -44,7 +45,7 @@ from benchmarks.gpu.evidence import (
     telling_prompts,
     transfer_sums,
 )
-from benchmarks.gpu.model import Shape, write_model
+from benchmarks.gpu.model import SMALL_HYBRID_BLOCK, Shape, write_model
 from benchmarks.gpu.serving import (
     DIRECT_STREAMING,
     METRICS,
@@ -233,8 +234,6 @@ def parity(plan: Plan, notes: Notes) -> None:
 
 def blocks(plan: Plan, notes: Notes) -> None:
     """What a block's size does to transfers once the pool of blocks has been used through."""
-    # Two cores carry one pair, and take minutes to start it.
-    sizes = (64,) if plan.small else plan.block_sizes
     shape = plan.shape()
     folder = model_folder(plan, shape, notes)
     longest, pool_tokens = (1024, 4096) if plan.small else (16_384, 49_152)
@@ -243,7 +242,7 @@ def blocks(plan: Plan, notes: Notes) -> None:
         "chat=70%:100~0.5/16,long=30%:500/8" if plan.small else "chat=85%:512~0.5/128,long=15%:8000..12000/64"
     )
     pairs: list[tuple[int, list[Program]]] = []
-    for number, size in enumerate(sizes):
+    for number, size in enumerate(plan.block_sizes):
         arguments = plan.place.arguments(round(pool_tokens * shape.kv_bytes_per_token * 1.02))
         arguments |= {"max_model_len": longest, "block_size": size, "enable_prefix_caching": False}
         arguments |= {"num_gpu_blocks_override": pool_tokens // size}
@@ -300,6 +299,8 @@ def _blocks_of(
 
 def hybrid(plan: Plan, notes: Notes) -> None:
     """A hybrid model (gated delta nets and full attention): whether P/D works, how, and if it is right."""
+    if plan.small and importlib.util.find_spec("torchvision") is None:
+        raise EngineError("hybrid: vLLM imports torchvision for this model; install it in this environment")
     shape = Shape.small_hybrid() if plan.small else Shape.part_of_hybrid()
     folder = model_folder(plan, shape, notes, f"qwen3.5-9b-8-layers{'-small' * plan.small}")
     arguments = plan.place.arguments(6_000_000_000) | {"max_model_len": 8192, "language_model_only": True}
@@ -313,8 +314,7 @@ def hybrid(plan: Plan, notes: Notes) -> None:
     try:
         with _pair(plan, "hybrid", 9200, folder, arguments, layout, plain=True) as (pair, programs):
             notes.note("ready_s", {program.name: program.ready_after for program in programs})
-            # On a CPU vLLM 0.26 made blocks of 256 for the small model: its log says so, and the bytes moved.
-            geometry = shape.geometry(256 if plan.small else 16)
+            geometry = shape.geometry(SMALL_HYBRID_BLOCK if plan.small else 16)
             prompts = telling_prompts(geometry.block_size, 8192, (16, 128, 3000))
             reference = answers_of(Endpoint(programs[-1].url), MODEL_ID, prompts, 120)
             again = answers_of(Endpoint(programs[-1].url), MODEL_ID, prompts, 120)
@@ -475,21 +475,24 @@ def _ingress_under_load(
 ) -> None:
     """Prefill/decode behind one ingress replica and behind four, on the same engines, one app after the other."""
     apart = [variant for variant in group if variant.replicas is None]
-    mix, rate, seconds = ("100~0.5/64", 1.5, 25.0) if plan.small else ("512~0.5/64", 12.0, 20.0)
     for replicas in (1, 4) if apart else ():
-        scaled = [replace(each, ingress_replicas=replicas) if each in apart else each for each in group]
-        deploy(config_of(scaled, folder, plan.place, share), plan.start_seconds)
-        for variant in apart:
-            with notes.trying(f"ingress_{replicas}_{variant.name}"):
-                file = notes.path.with_name(f"bench-ingress-{replicas}-{variant.name}.json")
-                before = processor_seconds()
-                load = _bench(file, {variant.name: variant.url}, mix, [rate], seconds)
-                tokens = sum(cell["output_tokens"] for cell in load["figures"] if cell["kind"] is None)
-                used = {part: now - before.get(part, 0.0) for part, now in processor_seconds().items()}
-                per_token = {part: spent / tokens * 1e3 for part, spent in used.items() if tokens}
-                notes.note(
-                    f"ingress_{replicas}_{variant.name}", {"load": load, "processor_ms_per_token": per_token}
-                )
+        with notes.trying(f"ingress_{replicas}"):
+            scaled = [replace(each, ingress_replicas=replicas) if each in apart else each for each in group]
+            deploy(config_of(scaled, folder, plan.place, share), plan.start_seconds)
+            for variant in apart:
+                _load(plan, notes, f"ingress_{replicas}_{variant.name}", variant)
+
+
+def _load(plan: Plan, notes: Notes, name: str, variant: Variant) -> None:
+    """One app under load, and what each token costs Serve's processes."""
+    mix, rate, seconds = ("100~0.5/64", 1.5, 25.0) if plan.small else ("512~0.5/64", 12.0, 20.0)
+    file = notes.path.with_name(f"bench-{name.replace('_', '-')}.json")
+    before = processor_seconds()
+    load = _bench(file, {variant.name: variant.url}, mix, [rate], seconds)
+    used = {part: now - before.get(part, 0.0) for part, now in processor_seconds().items()}
+    tokens = sum(cell["output_tokens"] for cell in load["figures"] if cell["kind"] is None)
+    per_token = {part: spent / tokens * 1e3 for part, spent in used.items()} if tokens else {}
+    notes.note(name, {"load": load, "processor_ms_per_token": per_token})
 
 
 def direct(plan: Plan, notes: Notes) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu.model import Shape
+from benchmarks.gpu.model import SMALL_HYBRID_BLOCK, Shape
 from benchmarks.gpu.report import DATA
 
 COUNTED = sorted(
@@ -25,18 +25,19 @@ def test_some_run_has_counted() -> None:
 @pytest.mark.parametrize("file", COUNTED, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_a_prompts_cache_is_as_many_bytes_as_the_engines_moved(file: Path) -> None:
     found = json.loads(file.read_text())
-    on_cpu = found["conditions"]["device"] == "cpu"
-    if file.stem == "hybrid":
-        shape = Shape.small_hybrid() if on_cpu else Shape.part_of_hybrid()
+    if file.stem == "parity":
+        shape, block = Shape.of(found["conditions"]["model"]), 16
+    elif found["conditions"]["device"] == "cpu":
+        shape, block = Shape.small_hybrid(), SMALL_HYBRID_BLOCK
     else:
-        shape = Shape.tiny() if on_cpu else Shape.of(found["conditions"]["model"])
+        shape, block = Shape.part_of_hybrid(), 16
     asked = [
         answer["prompt_tokens"]
         for name, value in found.items()
         if name.startswith("pair")
         for answer in value["answers"]
     ]
-    geometry, moved = shape.geometry(256 if on_cpu else 16), found["decode_transfers"]
+    geometry, moved = shape.geometry(block), found["decode_transfers"]
     assert moved["transfers"] == len(asked)
     expected = sum(geometry.transfer_bytes(length) for length in asked)
     assert moved["bytes"] * moved["transfers"] == pytest.approx(expected, rel=1e-9)

@@ -26,7 +26,7 @@ def test_a_dense_shape_is_the_models_own(name: str) -> None:
 
 
 def test_a_hybrid_shape_caches_its_full_attention_layers_only() -> None:
-    shape = Shape.of("Qwen/Qwen3.5-9B", layers=8)
+    shape = Shape.part_of_hybrid()
     assert shape.hybrid
     assert shape.attention_layers == 2
     # 32 layers have 32,768 bytes a token.

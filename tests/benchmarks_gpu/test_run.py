@@ -118,7 +118,8 @@ def test_on_a_cpu_no_gpu_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("--load-rate", "0", "'0' is no number over 0"),
         ("--rates", "4,,8", "'' is no number over 0"),
         ("--gpus", "0", "'0' is no number of GPUs"),
-        ("--block-sizes", "16,x", "wanted block sizes in tokens"),
+        ("--block-sizes", "16,x", "'16,x': wanted multiples of 16"),
+        ("--block-sizes", "16,24", "'16,24': wanted multiples of 16"),
         ("--model", "Qwen/Qwen9", "Qwen/Qwen9"),
         ("--ucx", "tcp", "wanted UCX_NAME=VALUE"),
         ("--steps", "serv", "serv unknown; there are machine, transport"),
@@ -168,7 +169,5 @@ def test_processor_time_is_told_by_what_a_process_of_serve_is(monkeypatch: pytes
         process("VLLM::EngineCore"),
         process(None),
     ]
-    monkeypatch.setitem(
-        sys.modules, "psutil", SimpleNamespace(process_iter=lambda attrs: [*running] if attrs else [])
-    )
+    monkeypatch.setitem(sys.modules, "psutil", SimpleNamespace(process_iter=lambda _: running))
     assert processor_seconds() == {"OpenAiIngress": 4.0, "Decode": 1.5, "proxy": 1.5}
